@@ -245,9 +245,7 @@ class Broker:
             context.products.keep_in(storage.definitions.host_store)
             context.large_bodies = storage.bodies
             context.turn.write_pending = storage.write_pending
-            context.commit_definitions = storage.definitions.commit
-            storage.definitions.gather(context.turn.arm)
-            store.ask_for_turn = context.turn.arm
+            storage.follow_turns(context.turn.arm)
             administration = self._make_administration(storage.definitions.administration)
             self._administration = administration
             vhosts = [

@@ -101,7 +101,7 @@ def test_no_queue_of_version_1_has_an_owner_and_new_ones_can(path: Path) -> None
         queue_id = definitions.add_queue(
             "/", "mine", is_auto_delete=False, arguments={}, owner="client-1"
         )
-        definitions.host_store.remember_host("10.0.0.1", 20_000)
+        definitions.host_store.remember_host("10.0.0.1", 20_000, print)
     assert queue_id == 5
     with opened(path) as definitions:
         (mine,) = without_incarnation(definitions.queues("/")[-1:])

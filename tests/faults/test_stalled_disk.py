@@ -10,7 +10,7 @@ from pamqp.heartbeat import Heartbeat
 
 from hareline import server
 from hareline.settings import Settings
-from hareline.storage.definitions.turn_transaction import TurnTransaction
+from hareline.storage.definitions.writer import DefinitionTransaction
 from tests.support.broker_thread import broker_in_thread
 from tests.support.raw_client import TIMEOUT_S, RawClient
 
@@ -93,30 +93,37 @@ def test_a_commit_waits_and_is_whole_afterwards(
         assert broker.client().open().ready_count("d") == len(BODIES)
 
 
-def test_definitions_that_hang_are_answered_afterwards_and_all_else_too(
+def test_definitions_that_hang_hold_those_who_change_them_and_who_relies_on_that(
     durable: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The whole broker waits; it does not take the silence of that time for its clients'."""
-    hangs, goes_on = threading.Event(), threading.Event()
-    commit = TurnTransaction.commit
+    goes_on = threading.Event()
+    run = DefinitionTransaction.run
 
-    def hang_and_commit(turn: TurnTransaction) -> None:
-        if turn.has_gathered and not goes_on.is_set():
-            hangs.set()
-            goes_on.wait()
-        commit(turn)
+    def hang_and_run(transaction: DefinitionTransaction) -> None:
+        assert goes_on.wait(TIMEOUT_S)
+        run(transaction)
 
     with broker_in_thread(durable) as broker:
-        beating, client = broker.client().open(heartbeat_s=1), broker.client().open()
-        beating.declare("t")
-        monkeypatch.setattr(TurnTransaction, "commit", hang_and_commit)
+        client, reliant = broker.client().open(), broker.client().open()
+        beating = broker.client().open(heartbeat_s=1)
+        beating.declare("there", durable=True)
+        monkeypatch.setattr(DefinitionTransaction, "run", hang_and_run)
         client.send(commands.Queue.Declare(queue="d", durable=True))
-        assert hangs.wait(TIMEOUT_S)
+        broker.wait_until(lambda inside: "d" in inside.context.vhosts["/"].queues, "the queue")
+        reliant.send(commands.Queue.Declare(queue="d", durable=True))
+        beating.declare("there", durable=True)
+        reply_queue = beating.declare("", exclusive=True)
+        beating.call(
+            commands.Queue.Bind(queue=reply_queue, exchange="amq.direct", routing_key="r"),
+            commands.Queue.BindOk,
+        )
         for body in BODIES:
-            beating.publish("t", body)
+            beating.publish(reply_queue, body)
+        assert beating.ready_count(reply_queue) == len(BODIES)
+        assert isinstance(beating.read()[1], Heartbeat)
         goes_on.set()
-        client.expect(commands.Queue.DeclareOk)
-        assert beating.ready_count("t") == len(BODIES)
+        for each in (client, reliant):
+            each.expect(commands.Queue.DeclareOk)
     with broker_in_thread(durable) as broker:
         assert broker.client().open().ready_count("d") == 0
 

@@ -219,7 +219,8 @@ class FakeStore(MessageStore):
 class FakeDefinitions(MemoryDefinitions):
     """Writes down what is there; ``failure`` makes every change raise StoreError.
 
-    ``gathers``: changes wait for ``commit``, and ``loss`` is why that loses them.
+    ``gathers``: changes wait for ``commit``, and ``loss`` is why that loses them. ``is_busy``:
+    the disk has not done so far what ``commit`` asks for.
     """
 
     def __init__(self) -> None:
@@ -228,10 +229,12 @@ class FakeDefinitions(MemoryDefinitions):
         self.gathers = False
         self.ask_for_turn: Callable[[], object] = list  # asks nobody
         self.loss = ""
+        self.is_busy = False
         self.commits = 0
+        self._names: set[str] = set()  # of what has gathered
         self._before: tuple[dict[str, int], set[str], set[tuple[str, str, str, str]]] | None = None
         self._undo: list[Callable[[StoreError], None]] = []
-        self._waiting: dict[Callable[[StoreError], None], None] = {}
+        self._waiting: dict[Callable[[StoreError | None], None], None] = {}
         self.queues: dict[str, int] = {}
         self.exchanges: set[str] = set()
         self.bindings: set[tuple[str, str, str, str]] = set()
@@ -240,35 +243,49 @@ class FakeDefinitions(MemoryDefinitions):
     def set_queue_settings(
         self, vhost: str, name: str, *, is_paused: bool, changes: Mapping[str, object]
     ) -> None:
-        self._change()
+        self._change(name)
         self.settings[name] = (is_paused, dict(changes))
 
-    def _change(self) -> None:
+    def _change(self, *names: str) -> None:
         if self.failure:
             raise StoreError(self.failure)
         if self.gathers and self._before is None:
             self.ask_for_turn()
             self._before = (dict(self.queues), set(self.exchanges), set(self.bindings))
+            self._names.clear()
+        if self.gathers:
+            self._names.update(names)
 
     def undo_if_lost(self, undo: Callable[[StoreError], None]) -> None:
         if self._before is not None:
             self._undo.append(undo)
 
-    def tell_if_lost(self, callback: Callable[[StoreError], None]) -> None:
-        if self._before is not None:
-            self._waiting[callback] = None
+    def when_settled(
+        self, callback: Callable[[StoreError | None], None], vhost: str, *names: str
+    ) -> bool:
+        if self._before is None or callback in self._waiting:
+            return False
+        if names and not self._names.intersection(names):
+            return False
+        self._waiting[callback] = None
+        return True
 
     def commit(self) -> None:
+        if self.is_busy:
+            return
         before, self._before = self._before, None
         undo, self._undo = self._undo, []
         waiting, self._waiting = self._waiting, {}
         if before is None:
             return
         self.commits += 1
-        if self.loss:
+        error = StoreError(self.loss) if self.loss else None
+        if error is not None:
             self.queues, self.exchanges, self.bindings = before
-            for call in (*reversed(undo), *waiting):
-                call(StoreError(self.loss))
+            for call in reversed(undo):
+                call(error)
+        for callback in waiting:
+            callback(error)
 
     def add_queue(
         self,
@@ -280,7 +297,7 @@ class FakeDefinitions(MemoryDefinitions):
         owner: str | None = None,
         incarnation: str | None = None,
     ) -> int:
-        self._change()
+        self._change(name)
         assert name not in self.queues
         queue_id = super().add_queue(
             vhost,
@@ -293,8 +310,8 @@ class FakeDefinitions(MemoryDefinitions):
         self.queues[name] = queue_id
         return queue_id
 
-    def delete_queue(self, vhost: str, name: str) -> None:
-        self._change()
+    def delete_queue(self, vhost: str, name: str, *, queue_id: int = 0) -> None:
+        self._change(name)
         del self.queues[name]
         self.bindings = {one for one in self.bindings if one[1:3] != ("queue", name)}
 
@@ -309,15 +326,17 @@ class FakeDefinitions(MemoryDefinitions):
         arguments: Mapping[str, object],
         queue: str | None = None,
     ) -> int:
-        self._change()
+        self._change(name)
         assert name not in self.exchanges
         self.exchanges.add(name)
         if queue is None:
             return 0
         return self.add_queue(vhost, queue, is_auto_delete=False, arguments={})
 
-    def delete_exchange(self, vhost: str, name: str, *, queue: str | None = None) -> None:
-        self._change()
+    def delete_exchange(
+        self, vhost: str, name: str, *, queue: str | None = None, queue_id: int = 0
+    ) -> None:
+        self._change(name)
         self.exchanges.remove(name)
         if queue is not None:
             self.delete_queue(vhost, queue)
@@ -335,7 +354,7 @@ class FakeDefinitions(MemoryDefinitions):
         arguments: Mapping[str, object],
         replaced: Sequence[Mapping[str, object]] = (),
     ) -> None:
-        self._change()
+        self._change(source, destination)
         self.bindings.add((source, kind, destination, routing_key))
 
     def unbind(
@@ -347,7 +366,7 @@ class FakeDefinitions(MemoryDefinitions):
         routing_key: str,
         arguments: Mapping[str, object],
     ) -> None:
-        self._change()
+        self._change(source, destination)
         self.bindings.remove((source, kind, destination, routing_key))
 
 

@@ -76,7 +76,6 @@ class Connection(ConnectionPort, LiveConnection, Receiving, Draining):
         "_flow",
         "_gate",
         "_handshake",
-        "_has_defined",
         "_heartbeat",
         "_is_close_due",
         "_login",
@@ -108,8 +107,8 @@ class Connection(ConnectionPort, LiveConnection, Receiving, Draining):
         self.channels = Channels(parts)
         self._ending = ending = Ending(context.report, transport)
         self._handshake: Handshake | None = Handshake(parts, ending, self)
-        self._is_close_due = False  # the client's connection.close waits for the backlogs
-        self._has_defined = False
+        # the client's connection.close waits for the backlogs, or for definitions
+        self._is_close_due = False
         context.connections[self] = None
         self._heartbeat: Heartbeat | None = None
         self._login: KeptLogin | None = None  # of one that expires, or was renewed
@@ -239,7 +238,8 @@ class Connection(ConnectionPort, LiveConnection, Receiving, Draining):
         if kind != FRAME_METHOD:
             raise UnexpectedFrame(frame_text(kind, payload), class_id=0, method_id=0)
         if index == _CLOSE:
-            if self._backlogs.by_channel:  # what was asked for before is answered before
+            if self._backlogs.by_channel or self.output.definitions_awaited:
+                # what was asked for before is answered before
                 self._is_close_due = True
                 self._flow.on_client_closing()
                 self._decoder.discard()
@@ -310,14 +310,29 @@ class Connection(ConnectionPort, LiveConnection, Receiving, Draining):
     def has_deliveries(self) -> bool:
         return self.channels.have_deliveries()
 
-    def await_definitions(self) -> None:
-        self._has_defined = True
-        self.client.vhost.tell_if_lost(self._on_definitions_lost)
+    def await_definitions(self, *names: str) -> None:
+        if self.client.vhost.when_settled(self._on_definitions_settled, *names):
+            self.output.definitions_awaited += 1
+            self._gate.awaits_definitions = True  # no route leads to a new queue so far
+            self._gate.close_all_publish_lanes()
+
+    def _on_definitions_settled(self, error: StoreError | None) -> None:
+        output = self.output
+        output.definitions_awaited -= 1
+        if error is not None:
+            self._on_definitions_lost(error)
+        elif not output.definitions_awaited:
+            self._gate.awaits_definitions = False
+            self.channels.reopen_all_lanes()
+            output.mark()
 
     def _on_definitions_lost(self, error: StoreError) -> None:
-        """Drop this turn's output, which says what is not so, and close."""
+        """Drop the output that was held, which says what is not so, and close."""
         self.output.frames.clear()
-        if self.state == "running":
+        if self._is_close_due:  # close-ok alone would say that all went well
+            self._release_everything()
+            self._close_now()
+        elif self.state == "running":
             self.close(error)
         elif self.state == "closing":
             send_connection_close(self.output, error)
@@ -338,6 +353,8 @@ class Connection(ConnectionPort, LiveConnection, Receiving, Draining):
         output = self.output
         try:
             if not output.write_turn():
+                if output.definitions_awaited:
+                    output.hold_input()  # or replies would gather as long as the disk hangs
                 return
         except StoreError as error:  # half a content is sent: the connection has to end
             self.close(error)
@@ -353,6 +370,8 @@ class Connection(ConnectionPort, LiveConnection, Receiving, Draining):
                 self._handle_backlogs()
             except Exception as error:
                 self.on_bug(error)
+        elif self._is_close_due:
+            self._close_if_due()
         if output.outboxes and not output.is_marked:
             output.mark()
 
@@ -365,7 +384,8 @@ class Connection(ConnectionPort, LiveConnection, Receiving, Draining):
         output = self.output
         output.is_socket_full = False
         self._resume_output()
-        if (output.outboxes or self._backlogs.by_channel) and not output.is_marked:
+        has_more = output.outboxes or self._backlogs.by_channel or self._is_close_due
+        if has_more and not output.is_marked:
             output.mark()
 
     def _resume_output(self) -> None:
@@ -386,10 +406,16 @@ class Connection(ConnectionPort, LiveConnection, Receiving, Draining):
     def _handle_backlogs(self) -> None:
         if not self._backlogs.handle():
             return
-        if self._is_close_due and not self._backlogs.by_channel:
+        if not self._close_if_due() and not self.output.is_marked:
+            self.output.mark()  # there may be more, or input to go on with
+
+    def _close_if_due(self) -> bool:
+        """Answer the client's connection.close if all that came before it is answered."""
+        is_due = self._is_close_due and not self._backlogs.by_channel
+        if is_due and not self.output.definitions_awaited:
             self._on_close()
-        elif not self.output.is_marked:  # there may be more, or input to go on with
-            self.output.mark()
+            return True
+        return False
 
     # -------------------------------------------------------------------- closing
 
@@ -418,7 +444,8 @@ class Connection(ConnectionPort, LiveConnection, Receiving, Draining):
             events.CONNECTION_ERROR, reply_code=error.reply_code, reply_text=error.reply_text
         )
         if self._is_close_due:  # the client has closed: nothing but close-ok is left to say
-            self._on_close()
+            if not self.output.definitions_awaited:
+                self._on_close()
             return False
         self._release_everything()
         if self._handshake is not None and not self._handshake.takes_close(error):
@@ -457,9 +484,8 @@ class Connection(ConnectionPort, LiveConnection, Receiving, Draining):
         if self._heartbeat is not None:
             self._heartbeat.stop()
         self.output.stop_holding()  # the client looks at no delivery any more
-        if self._has_defined:
-            self.context.commit_definitions()
         self.finish_turn()
+        self.output.frames.clear()  # what waits for definitions comes too late
         self.transport.close()
 
     def on_transport_lost(self, reason: str) -> None:

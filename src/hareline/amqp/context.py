@@ -87,7 +87,6 @@ class Context:
     ``vhost_connection_limits``: of the virtual hosts that have one.
 
     ``large_bodies`` takes bodies above ``large_message_bytes``; None keeps them in memory.
-    ``commit_definitions`` makes durable what was declared in this turn, before the turn's end.
     ``events``: the event exchange, told of connections, channels, consumers and alarms, or None.
     ``recorder``: keeps who changed what; None while nothing does.
     """
@@ -128,7 +127,6 @@ class Context:
         self.alarms = Alarms(self.connections, clock)
         if self.events is not None:
             self.alarms.on_changed.append(self.events.on_alarm)
-        self.commit_definitions: Callable[[], None] = _nothing_to_commit
         self.on_last_connection_gone: Callable[[], None] | None = None
         self.limits = limits
         self.set_limits(limits)
@@ -176,7 +174,3 @@ class Context:
             client.vhost.counts.on_connection_ended(client.vhost.name, name, connection.counts)
         if not self.connections and self.on_last_connection_gone is not None:
             self.on_last_connection_gone()
-
-
-def _nothing_to_commit() -> None:
-    """A broker without a disk."""

@@ -163,9 +163,14 @@ class ConnectionFlow:
         return bool(self._gate.reasons & ALARM)
 
     def before_publish(self) -> None:
-        """A publish method arrived outside the lane; while an alarm is on they all do."""
+        """A publish method arrived outside the lane; while an alarm is on they all do.
+
+        It waits for what was declared before it, which no route leads to so far.
+        """
         self.block_if_alarmed()
         rate, gate = self._rates.of(self._client.user), self._gate
+        if gate.awaits_definitions:
+            self._output.hold_input()
         if rate is None:
             gate.on_octets = None  # the lanes open behind this publish
             return

@@ -70,6 +70,7 @@ class InputGate:
 
     ``share_end``: of the turn's work, where this connection's share of it ends. ``on_octets`` is
     called with how many were read, where the user may only publish at a rate.
+    ``awaits_definitions``: publishes wait for what was declared before them.
     """
 
     __slots__ = (
@@ -78,6 +79,7 @@ class InputGate:
         "_decoder",
         "_transport",
         "_turn",
+        "awaits_definitions",
         "on_octets",
         "reasons",
         "share_end",
@@ -96,6 +98,7 @@ class InputGate:
         self._turn = turn
         self._alarms = alarms
         self._connection: Receiving | None = connection  # until ``close``
+        self.awaits_definitions = False
         self.reasons = 0
         self.on_octets: Callable[[int], None] | None = None
         self.share_end = WORK_PER_SHARE
@@ -169,7 +172,8 @@ class InputGate:
 
     def open_publish_lane(self, number: int, lane: PublishLane) -> None:
         """Let publishes of this channel take the decoder's short cut, unless each is looked at."""
-        if not self._alarms.is_on and self.on_octets is None:
+        is_looked_at = self._alarms.is_on or self.on_octets is not None
+        if not is_looked_at and not self.awaits_definitions:
             self._decoder.publish_lanes[number] = lane
 
     def open_settle_lane(self, number: int, lane: SettleLane) -> None:
@@ -186,7 +190,7 @@ class InputGate:
         self._decoder.settle_lanes.pop(number, None)
 
     def close_all_publish_lanes(self) -> None:
-        """A resource alarm has begun."""
+        """From now on each publish is looked at."""
         self._decoder.publish_lanes.clear()
 
     def close(self) -> None:

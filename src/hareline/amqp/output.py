@@ -4,7 +4,8 @@ Frames gather in ``frames`` during a turn and are written at once by ``write_tur
 returns and confirms are always taken; deliveries stop when the socket or the turn is full
 (``is_full``), until ``when_writable`` calls their consumers back. Channels on which a large content
 goes out write to an outbox of their own meanwhile (``amqp.large_delivery``). Deliveries that the
-store must know of first hold back the whole output until it does (``hold``).
+store must know of first hold back the whole output until it does (``hold``), as declarations do
+until they are durable (``definitions_awaited``).
 
 Called by channels and their parts, and by ``amqp.connection`` at the end of a turn. Invariant:
 frames of one channel leave in the order in which they were written.                       [hot]
@@ -31,6 +32,8 @@ OUTPUT_TURN_MAX_BYTES: Final = 1_048_576  # a connection's deliveries in one tur
 class Output:
     """``frames``: of this turn. ``outboxes``: by channel number; hardly ever any.
 
+    ``definitions_awaited``: transactions of definitions that must settle before more is written.
+
     ``is_full``: no more deliveries now, because of the socket (``is_socket_full``) or because this
     turn's output has reached its limit. ``room``: octets of deliveries that this turn may still
     write. ``is_marked``: ``write_turn`` comes at the end of the turn.
@@ -45,6 +48,7 @@ class Output:
         "_transport",
         "_turn",
         "_waiters",
+        "definitions_awaited",
         "frame_max",
         "frames",
         "is_full",
@@ -63,6 +67,7 @@ class Output:
         self._connection: Draining | None = connection  # until ``close``
         self._store: MessageStore | None = None
         self.frame_max = FRAME_MAX_BEFORE_TUNE
+        self.definitions_awaited = 0
         self.frames: list[bytes] = []
         self.outboxes: dict[int, Outbox] = {}
         self.is_full = False
@@ -196,13 +201,15 @@ class Output:
             self._turn.mark_connection(self._connection)
 
     def write_turn(self) -> bool:
-        """Write what this turn has gathered; False while it is held until it is durable.
+        """Write what this turn has gathered; False while it is held until something is durable.
 
         Raises StoreError if the body of a large content cannot be read; nothing is written then.
         """
         self.is_marked = False
         if self._late:
             self._add_late_frames()
+        if self.definitions_awaited:
+            return False
         if self._ticket:
             store = self._store
             assert store is not None

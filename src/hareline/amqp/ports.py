@@ -197,8 +197,11 @@ class ConnectionPort(FrameSink):
         """Open the lanes that this channel may have now, if there is such a channel."""
 
     @abstractmethod
-    def await_definitions(self) -> None:
-        """Lose this turn's output, and close, if what was defined in this turn is lost."""
+    def await_definitions(self, *names: str) -> None:
+        """Write nothing before what was changed of these queues and exchanges is durable.
+
+        If it is lost, the connection is closed.
+        """
 
     @abstractmethod
     def has_deliveries(self) -> bool:

@@ -135,12 +135,16 @@ class ProductNames:
             del self._known[each]
         if self._store is None:
             return
+
+        def report(error: StoreError) -> None:  # the client is served all the same
+            self._report(events.HOST_NOT_KEPT, host=host, problem=str(error))
+
         try:
-            self._store.remember_host(host, today)
+            self._store.remember_host(host, today, report)
             if surplus:
                 self._store.forget_hosts(surplus)
-        except StoreError as error:  # the client is served all the same
-            self._report(events.HOST_NOT_KEPT, host=host, problem=str(error))
+        except StoreError as error:
+            report(error)
 
     @property
     def _today(self) -> int:

@@ -5,8 +5,9 @@ restorations of what the definitions kept. Permissions are the caller's business
 ``QueueDeclaration.check_rights``.
 
 A new exchange or queue is checked first, then made, then written to the definitions, and added to
-the registry last. So an error leaves nothing behind. If the definitions lose the changes of a turn,
-what was declared in it is undone. A restoration checks less, and writes nothing.
+the registry last. So an error leaves nothing behind. No route leads to a new durable queue before
+its definition is durable; if the definitions lose it, it is undone. A restoration checks less, and
+writes nothing.
 
 Invariant: a durable queue that belongs to no single connection is in the definitions and has an id.
 """
@@ -160,7 +161,7 @@ class Declarations:
             )
         self._registry.add_exchange(exchange)
         if isinstance(exchange, DelayedExchange):
-            self._add_delay_queue(exchange, queue_id)
+            self._hide_until_durable(self._add_delay_queue(exchange, queue_id))
         if asked.is_durable or exchange.archive is not None:
             self._definitions.undo_if_lost(partial(self._registry.undo_exchange, exchange))
         return exchange
@@ -248,6 +249,7 @@ class Declarations:
         if asked.name in self._registry.queue_ids or parsed.archive_to is not None:
             # a transient queue cannot stay either if the stream that it archives to is lost
             self._definitions.undo_if_lost(partial(self._registry.undo_queue, queue))
+            self._hide_until_durable(queue)
         if parsed.dlq_auto and parsed.alternate_binding is None:
             try:
                 self._make_dead_letter_queue(queue, parsed, asked.is_server_named)
@@ -349,6 +351,14 @@ class Declarations:
         if ledger is not None and keeps != KEEPS_NONE:
             ledger.writes_all = arguments.queue_type == "stream"
             queue.install(ledger=ledger, keeps=keeps)
+
+    def _hide_until_durable(self, queue: Queue) -> None:
+        """Have no route lead to a new queue before a crash would bring it back."""
+        routing = self._registry.routing
+        if self._definitions.when_settled(
+            partial(routing.show, queue), self._vhost_name, queue.name
+        ):
+            routing.hide(queue)
 
     def _make_dead_letter_queue(
         self, queue: Queue, arguments: QueueArguments, is_server_named: bool

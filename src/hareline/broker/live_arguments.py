@@ -168,7 +168,7 @@ class LiveArguments:
         """What was changed is lost: go back to what was in force before.
 
         A queue that cannot, such as one that holds messages by now, keeps the change until the
-        next start. Never raises: what others have changed in the same turn is undone too.
+        next start. Never raises: what others have changed meanwhile is undone too.
         """
         if self._registry.queues.get(queue.name) is not queue:
             return

@@ -4,9 +4,8 @@
 by itself (auto-delete, a lease) ends here too. A vanished end of a binding takes the binding along,
 and an auto-delete exchange goes with its last binding.
 
-A deletion is written to the definitions before the tables change. When it cannot be written, a
-client gets the error and nothing has changed; what ends by itself goes all the same, is reported,
-and is back after the next start.
+A deletion is handed to the definitions before the tables change. When it cannot be written, what is
+deleted goes all the same, is reported, and is back if the broker ends before anything can be.
 
 Invariant: what is in a table is not deleted, and every change of a table changes
 ``routing.version``.
@@ -183,8 +182,12 @@ class Registry:
         """Delete an exchange that exists, in the definitions first. Raises StoreError."""
         exchange = self.exchanges[name]
         if exchange.is_durable:
+            own = name_of_own_queue(exchange)
             self._definitions.delete_exchange(
-                self.vhost_name, name, queue=name_of_own_queue(exchange)
+                self.vhost_name,
+                name,
+                queue=own,
+                queue_id=0 if own is None else self.queue_ids.get(own, 0),
             )
             self._definitions.undo_if_lost(partial(self._report_not_deleted, f"exchange '{name}'"))
         self._forget_exchange(name)
@@ -240,8 +243,9 @@ class Registry:
 
     def remove_queue(self, queue: Queue) -> None:
         """Delete a queue that exists, in the definitions first. Raises StoreError."""
-        if queue.name in self.queue_ids:
-            self._definitions.delete_queue(self.vhost_name, queue.name)
+        queue_id = self.queue_ids.get(queue.name)
+        if queue_id is not None:
+            self._definitions.delete_queue(self.vhost_name, queue.name, queue_id=queue_id)
             self._definitions.undo_if_lost(
                 partial(self._report_not_deleted, f"queue '{queue.name}'")
             )

@@ -17,6 +17,7 @@ from hareline.broker.enqueueing import Enqueueing
 from hareline.broker.exchanges.exchange import Exchange
 from hareline.broker.exchanges.filtered import FilteredDestination
 from hareline.broker.queues.queue import Queue
+from hareline.errors import StoreError
 from hareline.message import Address, Message
 
 # Interned addresses, about 300 octets each; dropping them costs only their reuse. They outlive the
@@ -33,6 +34,8 @@ class Routing:
     it differs. ``marks_publishers``: a consumer or binding refuses messages of its own connection,
     so addresses say who publishes to them. ``has_archives``: some queue or exchange has one.
     ``closed_queue``: the queue that only the broker writes to, whatever leads to it, or None.
+    ``hidden``: queues whose definitions are not durable so far; nothing is routed to them, since a
+    crash would take it along.
     """
 
     __slots__ = (
@@ -41,6 +44,7 @@ class Routing:
         "_queues",
         "closed_queue",
         "has_archives",
+        "hidden",
         "marks_publishers",
         "version",
     )
@@ -53,6 +57,16 @@ class Routing:
         self.marks_publishers = False
         self.has_archives = False
         self.closed_queue: str | None = None
+        self.hidden: set[Queue] = set()
+
+    def hide(self, queue: Queue) -> None:
+        """Route nothing to a queue until ``show``."""
+        self.hidden.add(queue)
+
+    def show(self, queue: Queue, _error: StoreError | None) -> None:
+        """The definition of a queue is durable, or the queue is gone with it."""
+        self.hidden.discard(queue)
+        self.mark_changed()
 
     def route(
         self, exchange: Exchange, routing_keys: list[str], message: Message
@@ -84,7 +98,8 @@ class Routing:
                             continue
                         destination = destination.destination
                     if isinstance(destination, Queue):
-                        if not destination.is_deleted:  # else it is still to be unbound
+                        # a deleted one is still to be unbound
+                        if not destination.is_deleted and destination not in self.hidden:
                             is_matched = True
                             found[destination] = None
                     elif isinstance(destination, Exchange):
@@ -134,7 +149,7 @@ class Routing:
         queue = self._queues.get(name)
         if queue is None or isinstance(queue.owner, Exchange) or name == self.closed_queue:
             return None
-        return queue
+        return None if queue in self.hidden else queue
 
     def address(self, exchange: str, routing_key: str, octets: bytes) -> Address:
         """The one Address for these octets (short string exchange, short string routing key)."""

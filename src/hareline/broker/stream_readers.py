@@ -3,7 +3,7 @@
 ``management.readers`` puts, reads and removes positions; recovery brings back what was written.
 Readers report as often as once a second, so a report is a change in memory. What has changed is
 written ``WRITE_INTERVAL_S`` later at most, for all streams of the virtual host together, with the
-definitions of that turn: one sync a second, however many readers there are.
+definitions: one sync a second, however many readers there are.
 
 Invariant: a position that differs from what is on disk is in ``_changed``, and a timer is set.
 """
@@ -149,7 +149,7 @@ class StreamReaders:
         self.write()
 
     def write(self) -> None:
-        """Give all changes to the store: durable with the definitions of this turn."""
+        """Give all changes to the store: durable with the definitions."""
         changed, self._changed = self._changed, {}
         if not changed or self._store is None:
             return

@@ -56,11 +56,11 @@ class VirtualHost:
     """``store`` keeps the messages of durable queues, ``definitions`` what is durable itself.
 
     The ``restore_`` methods are for what ``definitions`` kept: they check less, and write nothing.
-    If ``definitions`` lose the changes of a turn, what was declared, bound or unbound in it is
-    undone; what was deleted stays deleted, unless the broker ends before anything else can be
-    written. ``exchanges``, ``queues``, ``queue_arguments``, ``queue_ids`` (of the queues in
-    ``definitions``) and ``bindings`` are for reading. ``readers``: the positions in its streams.
-    ``counts``: what is gone of it.
+    If ``definitions`` lose changes, what was declared, bound or unbound with them is undone; what
+    was deleted stays deleted, unless the broker ends before anything else can be written.
+    ``exchanges``, ``queues``, ``queue_arguments``, ``queue_ids`` (of the queues in ``definitions``)
+    and ``bindings`` are for reading. ``readers``: the positions in its streams. ``counts``: what is
+    gone of it.
     ``live_arguments``: what its queues go by, and which of them are paused.
     ``firehose``: what traces messages while it is on (``amqp.tracing``).
     ``capacity``: how much may be declared here.
@@ -161,9 +161,12 @@ class VirtualHost:
         registry.events = registry.binder.events = events
         registry.recorder = registry.binder.recorder = recorder
 
-    def tell_if_lost(self, callback: Callable[[StoreError], None]) -> None:
-        """Call once if what was declared, deleted or bound in this turn does not become durable."""
-        self._definitions.tell_if_lost(callback)
+    def when_settled(self, callback: Callable[[StoreError | None], None], *names: str) -> bool:
+        """Call back when what was declared, deleted or bound is durable, or lost.
+
+        See ``DefinitionStore.when_settled``.
+        """
+        return self._definitions.when_settled(callback, self.name, *names)
 
     def follow(
         self, on_queue_added: Callable[[Queue], None], on_exchange_added: Callable[[Exchange], None]

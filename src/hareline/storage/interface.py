@@ -375,9 +375,9 @@ class ReaderStore(metaclass=ABCMeta):
 class DefinitionStore(metaclass=ABCMeta):
     """Durable exchanges, queues and bindings. Each change is made as a whole or not at all.
 
-    A change that raises StoreError was not made. A store may gather the changes of a turn and make
-    them durable together at its end. If that fails, all of them are lost, which ``undo_if_lost``
-    and ``tell_if_lost`` report; until then no client may be promised anything.
+    A change that raises StoreError was not made. A store may let changes gather, and make them
+    durable together while the broker goes on. If that fails, all of them are lost, which
+    ``undo_if_lost`` and ``when_settled`` report; until then no client may be promised anything.
     """
 
     __slots__ = ()
@@ -395,10 +395,13 @@ class DefinitionStore(metaclass=ABCMeta):
         """
 
     @abstractmethod
-    def tell_if_lost(self, callback: Callable[[StoreError], None]) -> None:
-        """Call back once, when all is undone, if the changes gathered so far are lost.
+    def when_settled(
+        self, callback: Callable[[StoreError | None], None], vhost: str, *names: str
+    ) -> bool:
+        """Call back when all changes so far are durable, or with an error when they are undone.
 
-        Not called if none have gathered; a second request has no effect.
+        ``names``: only for changes of these queues and exchanges; none: for whatever there is.
+        Returns whether there is anything to wait for that this callback does not wait for already.
         """
 
     @abstractmethod
@@ -419,8 +422,11 @@ class DefinitionStore(metaclass=ABCMeta):
         """
 
     @abstractmethod
-    def delete_queue(self, vhost: str, name: str) -> None:
-        """Delete a queue and its bindings."""
+    def delete_queue(self, vhost: str, name: str, *, queue_id: int = 0) -> None:
+        """Delete a queue and its bindings.
+
+        ``queue_id``: by which the message store knows it, if it does.
+        """
 
     @abstractmethod
     def set_queue_settings(
@@ -446,8 +452,10 @@ class DefinitionStore(metaclass=ABCMeta):
         """
 
     @abstractmethod
-    def delete_exchange(self, vhost: str, name: str, *, queue: str | None = None) -> None:
-        """Delete an exchange, the bindings from it and to it, and its ``queue``."""
+    def delete_exchange(
+        self, vhost: str, name: str, *, queue: str | None = None, queue_id: int = 0
+    ) -> None:
+        """Delete an exchange, the bindings from it and to it, and its ``queue`` with this id."""
 
     @abstractmethod
     def bind(
@@ -482,7 +490,7 @@ class DefinitionStore(metaclass=ABCMeta):
 @mypyc_attr(allow_interpreted_subclasses=True)
 class HostStore(metaclass=ABCMeta):
     """Hosts that Qpid clients come from, and the day from 1970-01-01 when each was last seen.
-    Every call is one transaction; raises StoreError."""
+    Changes are durable as those of ``DefinitionStore``; raises StoreError."""
 
     __slots__ = ()
 
@@ -491,7 +499,9 @@ class HostStore(metaclass=ABCMeta):
         """Return hosts and days, the most recently remembered host last."""
 
     @abstractmethod
-    def remember_host(self, host: str, seen_day: int) -> None:
+    def remember_host(
+        self, host: str, seen_day: int, on_lost: Callable[[StoreError], None]
+    ) -> None:
         """Set the day of this host, in place of an earlier one."""
 
     @abstractmethod

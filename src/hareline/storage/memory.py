@@ -58,7 +58,7 @@ class MemoryDefinitions(DefinitionStore):
         self._last_id += 1
         return self._last_id
 
-    def delete_queue(self, vhost: str, name: str) -> None:
+    def delete_queue(self, vhost: str, name: str, *, queue_id: int = 0) -> None:
         """It was only in memory."""
 
     def set_queue_settings(
@@ -82,7 +82,9 @@ class MemoryDefinitions(DefinitionStore):
         self._last_id += 1
         return self._last_id
 
-    def delete_exchange(self, vhost: str, name: str, *, queue: str | None = None) -> None:
+    def delete_exchange(
+        self, vhost: str, name: str, *, queue: str | None = None, queue_id: int = 0
+    ) -> None:
         """It was only in memory."""
 
     def bind(
@@ -111,5 +113,7 @@ class MemoryDefinitions(DefinitionStore):
     def undo_if_lost(self, undo: Callable[[StoreError], None]) -> None:
         """Nothing is lost while there is the process."""
 
-    def tell_if_lost(self, callback: Callable[[StoreError], None]) -> None:
-        """Nothing is lost while there is the process."""
+    def when_settled(
+        self, callback: Callable[[StoreError | None], None], vhost: str, *names: str
+    ) -> bool:
+        return False

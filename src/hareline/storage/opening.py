@@ -10,6 +10,7 @@ Invariant: after any step that fails, ``close`` leaves no file open and no threa
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from pathlib import Path
@@ -96,6 +97,7 @@ class DiskStorage:
         self.contents: dict[int, QueueContents] = {}
         self.next_offsets: dict[int, int] = {}
         self._syncer: ThreadSyncer | None = None
+        self._definition_syncer: ThreadSyncer | None = None
         self._bodies: LargeBodies | None = None
         self._progress: RecoveryProgress | None = None
         self._store: DurableStore | None = None
@@ -166,6 +168,8 @@ class DiskStorage:
         self._bodies = LargeBodies(
             self._files, self.directory.large, now_ms=self._clock.now_ms, syncer=self._syncer
         )
+        self._definition_syncer = ThreadSyncer(callbacks.hand_back, "definitions")
+        self._definition_syncer.on_bug = callbacks.on_trouble
         self._store = DurableStore(
             self.directory.journal,
             self.directory.spool,
@@ -181,6 +185,8 @@ class DiskStorage:
             on_disk_full=callbacks.on_disk_full,
             on_failure=callbacks.on_failure,
             on_segment=self._note_segment,
+            added_queues=self.definitions.added_queues,
+            is_deleting=self.definitions.is_deleting,
             report=callbacks.on_trouble,
             on_measured=callbacks.on_measured,
         )
@@ -189,11 +195,22 @@ class DiskStorage:
         for queue_id, offset, position in lost:
             self._store.open_queue(queue_id, "").settle_paged((offset,), (position,))
 
+    def follow_turns(self, ask_for_turn: Callable[[], None]) -> None:
+        """From now on each turn calls ``write_pending``; ``ask_for_turn`` asks for one more."""
+        assert self._definition_syncer is not None, "recover first"
+        self.store.ask_for_turn = ask_for_turn
+        self.definitions.gather(self._definition_syncer, ask_for_turn)
+
     def _note_segment(self, number: int) -> None:
         try:
             self.definitions.note_segment(number)
         except StoreError as error:
-            self._callbacks.on_trouble(str(error))
+            self._on_not_noted(error)
+        else:
+            self.definitions.undo_if_lost(self._on_not_noted)
+
+    def _on_not_noted(self, error: StoreError) -> None:
+        self._callbacks.on_trouble(str(error))
 
     def _keep_bodies(self, state: RecoveredState) -> list[tuple[int, int, int]]:
         """Keep the large bodies that entries refer to, and remove what a crash left of others.
@@ -225,15 +242,13 @@ class DiskStorage:
         self._listener.on_damage(text, "left out")
 
     def write_pending(self) -> bool:
-        """Commit definitions and hand over to the disk what has gathered; True: it is behind.
+        """Hand over to the disk what has gathered; True: the journal is behind. Called by the turn.
 
-        Called by the turn. Definitions come first, so that the journal has no entry of a queue that
-        they do not have.
+        What concerns a queue waits for its definition, so that the journal has no entry of a queue
+        that the definitions do not have.
         """
         self.definitions.commit()
-        is_behind = self.store.write_pending()
-        self.definitions.commit()  # callbacks of the store may have ended what deletes itself
-        return is_behind
+        return self.store.write_pending()
 
     @property
     def content_store(self) -> ContentStore:
@@ -265,14 +280,25 @@ class DiskStorage:
         Waits for the disk up to the timeout. If the disk hangs, the directory stays locked until
         the process has ended, since the disk may still do what it was asked to.
         """
+        began_s = time.monotonic()
+        until_s = began_s + timeout_s
+        # first, since the journal waits for them; and not all of the time, since it may do without
+        self.definitions.drain(began_s + timeout_s / 2)
         if self._store is not None:
-            self.definitions.commit()
-            self._store.close(timeout_s)
-            if self._store.is_hung:
-                return
+            self._store.close(until_s - time.monotonic())
+        if not self.definitions.drain(until_s):
+            self._callbacks.on_trouble(
+                "the definitions are locked, or the disk does not answer; what was changed last "
+                "is lost as in a crash"
+            )
+            return
+        if self._store is not None and self._store.is_hung:
+            return
         try:
             if self._store is None and self._syncer is not None:
                 self._syncer.close()
+            if self._definition_syncer is not None:
+                self._definition_syncer.close()
             if self._bodies is not None:
                 self._bodies.close()
         finally:

@@ -7,7 +7,7 @@ import pytest
 from hareline.wire.methods import commands, encode_method
 from tests.support.stores import FakeDefinitions
 
-from .peer import Peer, SteppedBroker
+from .peer import Peer, SteppedBroker, publish_octets
 
 LOSS = "definitions.sqlite: database or disk is full"
 
@@ -29,7 +29,6 @@ def broker(definitions: FakeDefinitions) -> SteppedBroker:
 
     definitions.ask_for_turn = broker.turn.arm
     broker.turn.write_pending = write_pending
-    broker.context.commit_definitions = definitions.commit
     return broker
 
 
@@ -68,6 +67,127 @@ def test_all_of_a_turn_is_committed_once_and_then_told(
     assert peer.transport.written == b""
     assert names(peer) == OKS
     assert definitions.commits == 1
+
+
+def test_while_the_disk_is_busy_a_client_is_neither_answered_nor_read(
+    peer: Peer, broker: SteppedBroker, definitions: FakeDefinitions
+) -> None:
+    bystander = broker.connect()
+    definitions.is_busy = True
+    burst(peer)
+    broker.run_turns()
+    peer.send(1, commands.Queue.Declare, queue="later", durable=True)
+    bystander.send(1, commands.Basic.Qos, prefetch_count=5)
+    assert names(bystander) == ["basic.qos-ok"]
+    assert (peer.transport.written, peer.transport.is_reading) == (b"", False)
+    definitions.is_busy = False
+    broker.turn.arm()
+    assert names(peer) == [*OKS, "queue.declare-ok"]
+    assert peer.transport.is_reading
+    assert "later" in broker.vhost.queues
+
+
+def test_a_publish_behind_the_declare_waits_for_it_and_is_routed(
+    peer: Peer, broker: SteppedBroker, definitions: FakeDefinitions
+) -> None:
+    peer.call(1, commands.Confirm.Select)
+    peer.publish(1, "amq.nowhere")  # the lane is open from now on
+    assert names(peer) == ["basic.ack"]
+    definitions.is_busy = True
+    peer.send(1, commands.Queue.Declare, queue="q", durable=True)
+    peer.publish(1, "q", b"behind it")
+    broker.run_turns()
+    assert broker.vhost.queues["q"].ready_count == 0
+    definitions.is_busy = False
+    broker.turn.arm()
+    assert names(peer) == ["queue.declare-ok", "basic.ack"]
+    assert broker.vhost.queues["q"].ready_count == 1
+    for _ in range(3):
+        peer.publish(1, "q", b"more")
+    assert broker.vhost.queues["q"].ready_count == 4
+
+
+def test_a_publish_that_was_half_there_opens_no_lane_for_the_next_one(
+    peer: Peer, broker: SteppedBroker, definitions: FakeDefinitions
+) -> None:
+    peer.call(2, commands.Channel.Open)
+    publish = publish_octets(2, "k", b"x", exchange="amq.fanout", frame_max=peer.frame_max)
+    peer.send_octets(publish * 2)  # its route is known from now on
+    half = len(encode_method(2, commands.Basic.Publish, exchange="amq.fanout", routing_key="k"))
+    peer.send_octets(publish[:half])
+    definitions.is_busy = True
+    peer.send(1, commands.Queue.Declare, queue="q", durable=True)
+    peer.send(1, commands.Queue.Bind, queue="q", exchange="amq.fanout")
+    peer.send_octets(publish[half:] + publish)
+    broker.run_turns()
+    definitions.is_busy = False
+    broker.turn.arm()
+    assert names(peer) == ["queue.declare-ok", "queue.bind-ok"]
+    assert broker.vhost.queues["q"].ready_count == 1
+
+
+def test_no_route_leads_to_a_queue_that_a_crash_would_take_along(
+    peer: Peer, broker: SteppedBroker, definitions: FakeDefinitions
+) -> None:
+    other = broker.connect()
+    definitions.is_busy = True
+    peer.send(1, commands.Queue.Declare, queue="q", durable=True)
+    peer.send(1, commands.Queue.Bind, queue="q", exchange="amq.fanout")
+    for exchange in ("", "amq.fanout"):
+        other.publish(1, "q", b"too early", exchange=exchange, mandatory=True)
+    assert names(other) == ["basic.return"] * 2
+    definitions.is_busy = False
+    broker.turn.arm()
+    assert names(peer) == ["queue.declare-ok", "queue.bind-ok"]
+    for exchange in ("", "amq.fanout"):
+        other.publish(1, "q", b"in time", exchange=exchange, mandatory=True)
+    assert names(other) == []
+    assert broker.vhost.queues["q"].ready_count == 2
+
+
+def test_who_declares_something_else_does_not_wait(
+    peer: Peer, broker: SteppedBroker, definitions: FakeDefinitions
+) -> None:
+    other = broker.connect()
+    definitions.is_busy = True
+    burst(peer)
+    other.send(1, commands.Queue.Declare, queue="reply", exclusive=True)
+    other.send(1, commands.Queue.Bind, queue="reply", exchange="amq.direct")
+    assert names(other) == ["queue.declare-ok", "queue.bind-ok"]
+    other.send(1, commands.Queue.Bind, queue="reply", exchange="e")
+    assert names(other) == []
+    definitions.is_busy = False
+    definitions.loss = LOSS
+    broker.turn.arm()
+    assert other.refusal().code == 506
+
+
+def test_a_connection_that_is_closed_while_its_goodbye_waits_is_answered_all_the_same(
+    peer: Peer, broker: SteppedBroker, definitions: FakeDefinitions
+) -> None:
+    definitions.is_busy = True
+    burst(peer)
+    peer.send(0, commands.Connection.Close, reply_code=200)
+    peer.connection.force_close("the broker stops")
+    broker.run_turns()
+    assert (peer.transport.written, peer.transport.state) == (b"", "open")
+    definitions.is_busy = False
+    broker.turn.arm()
+    assert names(peer) == [*OKS, "connection.close-ok"]
+
+
+def test_while_the_disk_is_busy_a_goodbye_waits(
+    peer: Peer, broker: SteppedBroker, definitions: FakeDefinitions
+) -> None:
+    definitions.is_busy = True
+    burst(peer)
+    peer.send(0, commands.Connection.Close, reply_code=200)
+    broker.run_turns()
+    assert (peer.transport.written, peer.transport.state) == (b"", "open")
+    definitions.is_busy = False
+    broker.turn.arm()
+    assert names(peer) == [*OKS, "connection.close-ok"]
+    assert peer.transport.state == "closed"
 
 
 def test_a_client_whose_changes_are_lost_is_told_that_and_nothing_else(
@@ -125,7 +245,7 @@ def test_a_client_that_says_goodbye_at_once_is_answered_when_it_is_durable(
 ) -> None:
     burst(peer)
     peer.send(0, commands.Connection.Close, reply_code=200)
-    assert definitions.commits == 1
+    assert peer.transport.written == b""
     assert names(peer) == [*OKS, "connection.close-ok"]
     assert peer.transport.state == "closed"
 
@@ -136,6 +256,7 @@ def test_a_client_that_says_goodbye_at_once_is_not_told_what_is_not_so(
     definitions.loss = LOSS
     burst(peer)
     peer.send(0, commands.Connection.Close, reply_code=200)
+    broker.run_turns()
     assert peer.transport.written == b""
     assert peer.transport.state == "closed"
     assert broker.vhost.queues == {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import pytest
 
@@ -42,7 +42,9 @@ class Hosts(HostStore):
     def hosts(self) -> list[tuple[str, int]]:
         return list(self.kept.items())
 
-    def remember_host(self, host: str, seen_day: int) -> None:
+    def remember_host(
+        self, host: str, seen_day: int, on_lost: Callable[[StoreError], None]
+    ) -> None:
         self._change()
         self.kept.pop(host, None)
         self.kept[host] = seen_day

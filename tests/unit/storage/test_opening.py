@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from pathlib import Path
+from queue import SimpleQueue
 
 import pytest
 
@@ -16,12 +17,12 @@ from hareline.broker.vhost import VirtualHost
 from hareline.clock import Clock
 from hareline.errors import StoreError
 from hareline.message import LargeBody, large_message
+from hareline.storage.definitions.schema import FILE_NAME
 from hareline.storage.directory import DataDirectory
 from hareline.storage.journal.damage import Decision
 from hareline.storage.opening import DiskStorage, StorageCallbacks, StorageOptions
 from hareline.storage.recovery.reports import RecoveryListener
 from hareline.storage.recovery.restore import VhostRecovery
-from hareline.storage.writing.durable import DurableStore
 from hareline.turn import Turn
 from tests.support.messages import make_message
 from tests.support.timers import ManualTimers
@@ -45,6 +46,9 @@ class Listener(RecoveryListener):
         raise AssertionError(problem)
 
 
+SEGMENT_BYTES = 1 << 20
+
+
 class Machine:
     """A data directory, and brokers that open it one after the other."""
 
@@ -52,21 +56,25 @@ class Machine:
         self.path = path
         self.listener = Listener()
         self.failures: list[str] = []
+        self.troubles: list[str] = []
 
     def open(self, policy: Decision = Decision.FAIL) -> Opened:
         return Opened(self, policy)
 
     def options(self, policy: Decision) -> StorageOptions:
-        return StorageOptions(self.path, 1 << 20, "always", 1000, policy, 0, 0)
+        return StorageOptions(self.path, SEGMENT_BYTES, "always", 1000, policy, 0, 0)
 
 
 class Opened:
     """``vhost`` is "/", restored."""
 
     def __init__(self, machine: Machine, policy: Decision) -> None:
-        self._handed_back: list[Callable[[], None]] = []
+        self._handed_back: SimpleQueue[Callable[[], None]] = SimpleQueue()
         callbacks = StorageCallbacks(
-            self._handed_back.append, lambda _: None, machine.failures.append, lambda _: None
+            self._handed_back.put,
+            lambda _: None,
+            machine.failures.append,
+            machine.troubles.append,
         )
         self.storage = DiskStorage(machine.options(policy), callbacks, Clock(), machine.listener)
         try:
@@ -129,6 +137,10 @@ class Opened:
             taken.append(bytes(entry.message.body))
         return taken
 
+    def hear_from_threads(self) -> None:
+        """Wait until one has done something, and run what it hands back."""
+        self._handed_back.get(timeout=60)()
+
     def close(self) -> None:
         self.storage.close()
 
@@ -146,33 +158,83 @@ def large_files(machine: Machine) -> list[Path]:
     return sorted((machine.path / "large").iterdir())
 
 
-@pytest.mark.pure("replaces a method, which compiled code calls directly")
-def test_definitions_are_durable_before_the_journal_is_handed_anything(
-    machine: Machine, monkeypatch: pytest.MonkeyPatch
+def test_nothing_of_a_queue_is_durable_before_its_definition(machine: Machine) -> None:
+    opened = machine.open()
+    storage = opened.storage
+    storage.follow_turns(lambda: None)
+    opened.declare()
+    opened.publish(b"kept")
+    ticket = storage.store.ticket
+    while storage.store.durable_ticket < ticket:
+        storage.write_pending()
+        assert storage.store.ticket == ticket or not storage.definitions.added_queues()
+        opened.hear_from_threads()
+    opened.close()
+    again = machine.open()
+    assert again.bodies() == [b"kept"]
+    again.close()
+
+
+def crashed(machine: Machine) -> Opened:
+    """What a start finds when the machine ends now."""
+    copy = Machine(machine.path.with_name("copy"))
+    shutil.copytree(machine.path, copy.path, ignore=shutil.ignore_patterns("lock"))
+    return copy.open()
+
+
+def test_a_queue_whose_deletion_is_not_durable_keeps_its_messages(machine: Machine) -> None:
+    opened = machine.open()
+    opened.declare()
+    opened.publish(b"kept")
+    opened.declare("other")
+    opened.close()
+    opened = machine.open()
+    opened.storage.follow_turns(lambda: None)
+    opened.vhost.delete_queue("q", None)
+    opened.publish(b"x", "other")
+    ticket = opened.storage.store.ticket
+    while opened.storage.store.durable_ticket < ticket:
+        opened.storage.store.write_pending()  # and no turn, which would commit the deletion
+        opened.hear_from_threads()
+    copy = crashed(machine)
+    assert (copy.bodies(), copy.bodies("other")) == ([b"kept"], [b"x"])
+    copy.close()
+    opened.close()
+    again = machine.open()
+    assert list(again.vhost.queues) == ["other"]
+    again.close()
+
+
+def test_a_segment_that_begins_as_everything_ends_is_noted(machine: Machine) -> None:
+    opened = machine.open()
+    opened.storage.follow_turns(lambda: None)
+    opened.declare()
+    for _ in range(8):
+        opened.publish(bytes(SEGMENT_BYTES // 4))
+    opened.close()
+    again = machine.open()
+    assert again.storage.definitions.newest_segment > 1
+    assert len(again.bodies()) == 8
+    again.close()
+
+
+def test_a_lock_on_the_definitions_does_not_keep_the_journal_from_its_end(
+    machine: Machine,
 ) -> None:
     opened = machine.open()
-    definitions = opened.storage.definitions
-    definitions.gather(lambda: None)
-    seen: list[bool] = []
-    write_pending = DurableStore.write_pending
-
-    def look(store: DurableStore) -> bool:
-        seen.append(definitions.has_gathered)
-        return write_pending(store)
-
-    monkeypatch.setattr(DurableStore, "write_pending", look)
     opened.declare()
-    opened.publish(b"first")
-    assert definitions.has_gathered
-    opened.storage.write_pending()
-    opened.declare("late")
-    opened.publish(b"second", "late")
-    opened.close()
-    assert len(seen) >= 2
-    assert not any(seen)
-    again = machine.open()
-    assert (again.bodies(), again.bodies("late")) == ([b"first"], [b"second"])
-    again.close()
+    opened.storage.follow_turns(lambda: None)
+    with closing(sqlite3.connect(machine.path / FILE_NAME, isolation_level=None)) as outside:
+        outside.execute("BEGIN IMMEDIATE")
+        opened.publish(b"kept")
+        opened.declare("lost")
+        opened.storage.close(2.0)
+        copy = crashed(machine)
+        assert (list(copy.vhost.queues), copy.bodies()) == (["q"], [b"kept"])
+        copy.close()
+        outside.execute("ROLLBACK")
+    assert [trouble[:27] for trouble in machine.troubles] == ["the definitions are locked,"]
+    assert not opened.storage.store.is_hung
 
 
 def test_progress_is_of_everything_and_only_grows(
@@ -220,10 +282,10 @@ def test_offsets_go_on(machine: Machine) -> None:
         opened.close()
 
 
-def test_closing_ends_the_thread_and_lets_go_of_the_directory(machine: Machine) -> None:
+def test_closing_ends_the_threads_and_lets_go_of_the_directory(machine: Machine) -> None:
     before = threading.active_count()
     opened = machine.open()
-    assert threading.active_count() == before + 1
+    assert threading.active_count() == before + 2, "of the journal, and of the definitions"
     with pytest.raises(StoreError, match="in use"):
         machine.open()
     opened.close()

@@ -15,6 +15,7 @@ from contextlib import suppress
 from hareline.amqp.channel import Channel
 from hareline.amqp.methods.names import clean_name, refuse_default_exchange, require_topic
 from hareline.amqp.rights import require_exchange_rights, require_passing_on
+from hareline.broker.archives import ARCHIVE_TO
 from hareline.broker.exchanges.alternate import with_alternate
 from hareline.broker.exchanges.registry import exchange_class
 from hareline.errors import NotFound
@@ -47,7 +48,7 @@ def declare(channel: Channel, method: commands.Exchange.Declare) -> None:
         )
     if not method.nowait:
         channel.reply(commands.Exchange.DeclareOk)
-    channel.connection.await_definitions()
+    channel.connection.await_definitions(name, str((method.arguments or {}).get(ARCHIVE_TO, "")))
 
 
 def delete(channel: Channel, method: commands.Exchange.Delete) -> None:
@@ -58,7 +59,7 @@ def delete(channel: Channel, method: commands.Exchange.Delete) -> None:
     channel.vhost.delete_exchange(name, if_unused=bool(method.if_unused))
     if not method.nowait:
         channel.reply(commands.Exchange.DeleteOk)
-    channel.connection.await_definitions()
+    channel.connection.await_definitions(name)
 
 
 def _ends(
@@ -82,7 +83,7 @@ def bind(channel: Channel, method: commands.Exchange.Bind) -> None:
     channel.vhost.bind(source, "exchange", destination, method.routing_key, method.arguments or {})
     if not method.nowait:
         channel.reply(commands.Exchange.BindOk)
-    channel.connection.await_definitions()
+    channel.connection.await_definitions(source, name)
 
 
 def unbind(channel: Channel, method: commands.Exchange.Unbind) -> None:
@@ -95,7 +96,7 @@ def unbind(channel: Channel, method: commands.Exchange.Unbind) -> None:
         )
     if not method.nowait:
         channel.reply(commands.Exchange.UnbindOk)
-    channel.connection.await_definitions()
+    channel.connection.await_definitions(source, name)
 
 
 # exchange.bound reply codes, Qpid's extension of class exchange (method 22)

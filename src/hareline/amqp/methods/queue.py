@@ -18,6 +18,7 @@ from hareline.amqp.methods.names import clean_name, refuse_default_exchange, req
 from hareline.amqp.reading_arguments import check_not_stream
 from hareline.amqp.reply_to import REPLY_TO_NAME, REPLY_TO_PREFIX
 from hareline.amqp.rights import require_queue_rights
+from hareline.broker.archives import ARCHIVE_TO
 from hareline.broker.bindings import Binding
 from hareline.broker.ownership import ClientOwner, client_owner
 from hareline.errors import AccessRefused, NotFound
@@ -72,7 +73,7 @@ def declare(channel: Channel, method: commands.Queue.Declare) -> None:
             message_count=queue.ready_count,
             consumer_count=queue.consumer_count,
         )
-    channel.connection.await_definitions()
+    channel.connection.await_definitions(queue.name, str(queue.arguments.get(ARCHIVE_TO, "")))
 
 
 def _owner(channel: Channel, method: commands.Queue.Declare) -> object | None:
@@ -109,7 +110,7 @@ def delete(channel: Channel, method: commands.Queue.Delete) -> None:
     )
     if not method.nowait:
         channel.reply(commands.Queue.DeleteOk, message_count=count)
-    channel.connection.await_definitions()
+    channel.connection.await_definitions(name)
 
 
 def purge(channel: Channel, method: commands.Queue.Purge) -> None:
@@ -160,7 +161,7 @@ def bind(channel: Channel, method: commands.Queue.Bind) -> None:
     )
     if not method.nowait:
         channel.reply(commands.Queue.BindOk)
-    channel.connection.await_definitions()
+    channel.connection.await_definitions(exchange, name)
 
 
 def unbind(channel: Channel, method: commands.Queue.Unbind) -> None:
@@ -173,4 +174,4 @@ def unbind(channel: Channel, method: commands.Queue.Unbind) -> None:
             queue = vhost.queue(name, channel.client)
             vhost.unbind(exchange, "queue", queue, routing_key, arguments, is_by_key=is_by_key)
     channel.reply(commands.Queue.UnbindOk)
-    channel.connection.await_definitions()
+    channel.connection.await_definitions(exchange, name)

@@ -68,7 +68,7 @@ def router(site: Site) -> APIRouter:
             require_passing_on(entered.access, destination)
         with entered.acting():
             entered.vhost.bind(source, kind, destination, routing_key, asked.arguments)
-        settle_definitions(entered)
+        await settle_definitions(entered)
         made = Binding.of(source, kind, destination.name, routing_key, asked.arguments)
         # relative to the request's path; the key is encoded once more, as any name in a path
         return created("/".join(map(path_of_name, (destination.name, properties_key(made)))))
@@ -84,7 +84,7 @@ def router(site: Site) -> APIRouter:
         _require_binding_rights(entered, source, kind, destination, found.routing_key)
         with entered.acting():
             entered.vhost.unbind(source, kind, destination, found.routing_key, found.arguments)
-        settle_definitions(entered)
+        await settle_definitions(entered)
         return no_content()
 
     return router

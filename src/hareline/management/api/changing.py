@@ -229,13 +229,20 @@ def check_open(entered: Entered, queue: Queue) -> None:
         raise AccessRefused(audit_only(queue.name, entered.vhost.name))
 
 
-def settle_definitions(entered: Entered) -> None:
-    """Make durable what was declared, bound or deleted. Raises Refusal if that fails."""
-    lost: list[StoreError] = []
-    entered.vhost.tell_if_lost(lost.append)
-    entered.site.context.commit_definitions()
-    if lost:
-        raise Refusal(503, "not_stored", f"not made durable, and undone: {lost[0].explanation}")
+async def settle_definitions(entered: Entered) -> None:
+    """Return when what was declared, bound or deleted is durable. Raises Refusal if it is lost."""
+    settled: list[StoreError | None] = []
+    is_settled = asyncio.Event()
+
+    def on_settled(error: StoreError | None) -> None:
+        settled.append(error)
+        is_settled.set()
+
+    if entered.vhost.when_settled(on_settled):
+        await is_settled.wait()
+        if settled[0] is not None:
+            said = settled[0].explanation
+            raise Refusal(503, "not_stored", f"not made durable, and undone: {said}")
 
 
 async def wait_until_durable(vhost: VirtualHost, ticket: int) -> None:

@@ -151,7 +151,7 @@ def router(site: Site) -> APIRouter:
         entered, octets = await enter_with_body(site, request)
         queue = _queue_in(entered, request, "configure")
         asked = parse_body(ChangeBody, octets)
-        return answer(_change(entered, queue, asked.arguments))
+        return answer(await _change(entered, queue, asked.arguments))
 
     @router.get(f"{of_queue}/arguments", **one_route(ArgumentsInForce))
     async def arguments(request: Request) -> Response:
@@ -297,7 +297,7 @@ def _delay_queue_in(entered: Entered, request: Request, right: Right) -> Queue:
 # ----------------------------------------------------------------------------------- arguments
 
 
-def _change(entered: Entered, queue: Queue, changes: Table) -> dict[str, Any]:
+async def _change(entered: Entered, queue: Queue, changes: Table) -> dict[str, Any]:
     check_open(entered, queue)
     vhost = entered.vhost
     live = vhost.live_arguments
@@ -306,10 +306,11 @@ def _change(entered: Entered, queue: Queue, changes: Table) -> dict[str, Any]:
     )
     require_queue_rights(entered.access, vhost, queue.name, after)
     live.change(queue, changes)
-    settle_definitions(entered)
+    in_force = _in_force(entered, queue)
+    await settle_definitions(entered)
     entered.note("queue.changed", queue, changes=dict(changes))
     _report_change(entered, queue, ", ".join(sorted(changes)) or "nothing")
-    return _in_force(entered, queue)
+    return in_force
 
 
 def _in_force(entered: Entered, queue: Queue) -> dict[str, Any]:
@@ -325,9 +326,11 @@ async def _pause(site: Site, request: Request, *, paused: bool) -> Response:
     entered, queue = await _queue(site, request, "configure")
     if paused:
         check_open(entered, queue)
-    if is_paused(queue) != paused:
+    is_change = is_paused(queue) != paused
+    if is_change:
         entered.vhost.live_arguments.set_paused(queue, paused=paused)
-        settle_definitions(entered)
+    await settle_definitions(entered)
+    if is_change:
         entered.note("queue.paused" if paused else "queue.resumed", queue)
         _report_change(entered, queue, "paused" if paused else "resumed")
     return no_content()

@@ -97,7 +97,7 @@ def router(site: Site) -> APIRouter:
                 arguments=asked.arguments,
                 check_rights=partial(require_queue_rights, entered.access, vhost, name),
             )
-        settle_definitions(entered)
+        await settle_definitions(entered)
         return created() if is_new else no_content()
 
     @router.delete("/api/queues/{vhost}/{queue}", **_conditions("if-unused", "if-empty"))
@@ -109,7 +109,7 @@ def router(site: Site) -> APIRouter:
         is_unused, is_empty = flag(request, "if-unused"), flag(request, "if-empty")
         with entered.acting():
             entered.vhost.delete_queue(name, None, if_unused=is_unused, if_empty=is_empty)
-        settle_definitions(entered)
+        await settle_definitions(entered)
         return no_content()
 
     @router.put(
@@ -138,7 +138,7 @@ def router(site: Site) -> APIRouter:
                 is_internal=asked.internal,
                 arguments=arguments,
             )
-        settle_definitions(entered)
+        await settle_definitions(entered)
         return created() if is_new else no_content()
 
     @router.delete("/api/exchanges/{vhost}/{exchange}", **_conditions("if-unused"))
@@ -151,7 +151,7 @@ def router(site: Site) -> APIRouter:
         entered.access.require("configure", "exchange", name)
         with entered.acting():
             entered.vhost.delete_exchange(name, if_unused=flag(request, "if-unused"))
-        settle_definitions(entered)
+        await settle_definitions(entered)
         return no_content()
 
     return router

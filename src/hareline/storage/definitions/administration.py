@@ -1,7 +1,7 @@
 """The records of what is administered at run time, in tables of the definitions.
 
-Made by ``definitions.sqlite``; ``hareline.administration`` reads and writes it. Changes gather with
-those of the turn (``definitions.turn_transaction``) until ``commit``.
+Made by ``definitions.sqlite``; ``hareline.administration`` reads and writes it, by
+``definitions.writer``.
 
 Invariant: each kind of record has one table, whose columns are its fields in their order, the key
 first.
@@ -32,7 +32,7 @@ from hareline.storage.administration import (
 )
 from hareline.storage.definitions.encoding import StoredName, read_name, stored_name
 from hareline.storage.definitions.schema import store_errors
-from hareline.storage.definitions.turn_transaction import TurnTransaction
+from hareline.storage.definitions.writer import DefinitionWriter, Operation, statement
 
 
 class _Table(NamedTuple):
@@ -77,51 +77,35 @@ _OF_VHOST: Final = (
 class SqliteAdministration(AdministrationStore):
     """The tables of an open file. Every method raises StoreError, which names the file."""
 
-    __slots__ = ("_connection", "_path", "_turn")
+    __slots__ = ("_path", "_reading", "_writer")
 
-    def __init__(self, connection: sqlite3.Connection, path: Path, turn: TurnTransaction) -> None:
-        self._connection = connection
+    def __init__(self, reading: sqlite3.Connection, path: Path, writer: DefinitionWriter) -> None:
+        self._reading = reading
         self._path = path
-        self._turn = turn
+        self._writer = writer
 
     def put(self, *records: Record) -> None:
-        with self._turn.change() as connection:
-            for record in records:
-                table = _TABLES[type(record)]
-                places = ", ".join("?" * len(record))
-                connection.execute(
-                    f"INSERT OR REPLACE INTO {table.name} VALUES ({places})",
-                    _row(record, table),
-                )
+        self._writer.change(*map(_replacing, records))
 
     def delete(self, *records: Record) -> None:
-        with self._turn.change() as connection:
-            for record in records:
-                key = record._fields[: KEY_FIELDS[type(record)]]
-                condition = " AND ".join(f"{column} = ?" for column in key)
-                connection.execute(
-                    f"DELETE FROM {_TABLES[type(record)].name} WHERE {condition}",
-                    [_stored(value) for value in key_of(record)],
-                )
+        self._writer.change(*map(_deleting, records))
 
     def records(self, kind: type[R]) -> list[R]:
         table = _TABLES[kind]
         columns = ", ".join(kind._fields)
         key = ", ".join(kind._fields[: KEY_FIELDS[kind]])
         with store_errors(self._path):
-            rows = self._connection.execute(
+            rows = self._reading.execute(
                 f"SELECT {columns} FROM {table.name} ORDER BY {key}"
             ).fetchall()
         return [kind(*self._values(kind, table, row)) for row in rows]
 
     def delete_vhost(self, name: str) -> None:
-        with self._turn.change() as connection:
-            for statement in _OF_VHOST:
-                connection.execute(statement, (stored_name(name),))
+        self._writer.change(*(statement(each, (stored_name(name),)) for each in _OF_VHOST))
 
     def has_definitions(self, vhost: str) -> bool:
         with store_errors(self._path):
-            row = self._connection.execute(
+            row = self._reading.execute(
                 "SELECT EXISTS (SELECT 1 FROM queues WHERE vhost = ?1)"
                 " OR EXISTS (SELECT 1 FROM exchanges WHERE vhost = ?1)",
                 (stored_name(vhost),),
@@ -129,11 +113,9 @@ class SqliteAdministration(AdministrationStore):
         return bool(row[0])
 
     def commit(self) -> None:
-        lost: list[StoreError] = []
-        self._turn.undo_if_lost(lost.append)
-        self._turn.commit()
-        if lost:
-            raise lost[0]
+        error = self._writer.settle()
+        if error is not None:
+            raise error
 
     def _values(self, kind: type[R], table: _Table, row: tuple[Any, ...]) -> list[Any]:
         """The fields of a record. Raises StoreError for what is not JSON where it should be."""
@@ -153,6 +135,21 @@ class SqliteAdministration(AdministrationStore):
             else:
                 values.append(value)
         return values
+
+
+def _replacing(record: Record) -> Operation:
+    table = _TABLES[type(record)]
+    places = ", ".join("?" * len(record))
+    return statement(f"INSERT OR REPLACE INTO {table.name} VALUES ({places})", _row(record, table))
+
+
+def _deleting(record: Record) -> Operation:
+    key = record._fields[: KEY_FIELDS[type(record)]]
+    condition = " AND ".join(f"{column} = ?" for column in key)
+    return statement(
+        f"DELETE FROM {_TABLES[type(record)].name} WHERE {condition}",
+        [_stored(value) for value in key_of(record)],
+    )
 
 
 def _row(record: Record, table: _Table) -> list[Any]:

@@ -1,8 +1,7 @@
 """The positions of readers in streams, in the table ``readers``.
 
-Made by ``definitions.sqlite``; ``broker.stream_readers`` writes it, and recovery reads it. Changes
-gather with those of the turn (``definitions.turn_transaction``). The rows of a queue are deleted
-with it.
+Made by ``definitions.sqlite``; ``broker.stream_readers`` writes it by ``definitions.writer``, and
+recovery reads it. The rows of a queue are deleted with it.
 """
 
 from __future__ import annotations
@@ -14,24 +13,24 @@ from pathlib import Path
 from hareline.errors import StoreError
 from hareline.storage.definitions.encoding import read_name, stored_name
 from hareline.storage.definitions.schema import store_errors
-from hareline.storage.definitions.turn_transaction import TurnTransaction
+from hareline.storage.definitions.writer import DefinitionWriter
 from hareline.storage.interface import ReaderStore, StoredReader
 
 
 class SqliteReaders(ReaderStore):
     """The table of an open file. Every method raises StoreError, which names the file."""
 
-    __slots__ = ("_connection", "_path", "_turn")
+    __slots__ = ("_path", "_reading", "_writer")
 
-    def __init__(self, connection: sqlite3.Connection, path: Path, turn: TurnTransaction) -> None:
-        self._connection = connection
+    def __init__(self, reading: sqlite3.Connection, path: Path, writer: DefinitionWriter) -> None:
+        self._reading = reading
         self._path = path
-        self._turn = turn
+        self._writer = writer
 
     def readers(self, queue_id: int) -> list[StoredReader]:
         """Return the readers of a queue."""
         with store_errors(self._path):
-            rows = self._connection.execute(
+            rows = self._reading.execute(
                 "SELECT name, next_offset, is_pinned, put_ms FROM readers"
                 " WHERE queue_id = ? ORDER BY name",
                 (queue_id,),
@@ -56,11 +55,14 @@ class SqliteReaders(ReaderStore):
             for (queue_id, _), reader in changed.items()
             if reader is not None
         ]
-        with self._turn.change() as connection:
+
+        def write(connection: sqlite3.Connection) -> None:
             connection.executemany("DELETE FROM readers WHERE queue_id = ? AND name = ?", gone)
             connection.executemany(  # not for a queue whose own definition was lost
                 "INSERT OR REPLACE INTO readers (queue_id, name, next_offset, is_pinned, put_ms)"
                 " SELECT id, ?, ?, ?, ? FROM queues WHERE id = ?",
                 there,
             )
-        self._turn.undo_if_lost(on_lost)
+
+        self._writer.change(write)
+        self._writer.undo_if_lost(on_lost)

@@ -288,13 +288,22 @@ def open_database(path: Path, *, may_create: bool) -> sqlite3.Connection:
     with store_errors(path):
         # SQLite would make the file, and its log with it, readable for every user
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _MODE))
-        connection = sqlite3.connect(path, isolation_level=None)
+        # one thread at a time uses it: the loop's, and later the one that writes
+        connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
         try:
             _prepare(connection, path, may_create=may_create)
             _check_tables(connection, path)
         except BaseException:
             connection.close()
             raise
+    return connection
+
+
+def open_for_reading(path: Path) -> sqlite3.Connection:
+    """Open a file that ``open_database`` has prepared once more. Raises StoreError."""
+    with store_errors(path):
+        connection = sqlite3.connect(path, isolation_level=None)
+        connection.execute("PRAGMA query_only = ON")
     return connection
 
 

@@ -1,17 +1,20 @@
 """The definitions of a broker in one open SQLite file: exchanges, queues, bindings.
 
 Called by ``broker`` for each change and by recovery once, at the start. Beside it,
-``definitions.schema`` has the tables and their versions, ``definitions.turn_transaction`` says when
-a change is durable and what follows if it is lost, and ``definitions.encoding`` how names and
-arguments are stored.
+``definitions.schema`` has the tables and their versions, ``definitions.writer`` says when a change
+is durable and what follows if it is lost, and ``definitions.encoding`` how names and arguments are
+stored. What is read comes from a connection of its own, which sees what is durable and waits for no
+change.
 
 Invariant: the id of a queue never stands for another one, also after the queue was deleted.
 """
 
 from __future__ import annotations
 
+import math
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
@@ -19,6 +22,7 @@ from hareline.errors import MalformedFrame, StoreError
 from hareline.message import Table, decode_fields
 from hareline.storage.definitions.administration import SqliteAdministration
 from hareline.storage.definitions.encoding import (
+    StoredName,
     binding_key,
     encoded_arguments,
     read_name,
@@ -26,18 +30,24 @@ from hareline.storage.definitions.encoding import (
 )
 from hareline.storage.definitions.hosts import SqliteHosts
 from hareline.storage.definitions.readers import SqliteReaders
-from hareline.storage.definitions.schema import open_database, store_errors, transaction
-from hareline.storage.definitions.turn_transaction import Key, Removal, TurnTransaction
+from hareline.storage.definitions.schema import open_database, open_for_reading, store_errors
+from hareline.storage.definitions.writer import DefinitionWriter, Operation, statement
 from hareline.storage.interface import DefinitionStore, new_incarnation
+from hareline.storage.journal.syncer import Syncer
 
 QUEUE_ID_MAX: Final = 0xFFFF_FFFF  # what a record of the journal has room for
 DELETED_QUEUES_MAX: Final = 10_000  # whose ids are remembered, so that they can be replayed
 
 BindingKind = Literal["queue", "exchange"]
+Key = tuple[StoredName, StoredName]  # virtual host and name
 
 _UNBIND: Final = (
     "DELETE FROM bindings WHERE vhost = ? AND source = ? AND kind = ?"
     " AND destination = ? AND routing_key = ? AND arguments_key = ?"
+)
+_ADD_QUEUE: Final = (
+    "INSERT INTO queues (id, vhost, name, is_auto_delete, arguments, owner, incarnation)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?)"
 )
 
 
@@ -83,11 +93,11 @@ class SqliteDefinitions(DefinitionStore):
 
     __slots__ = (
         "_connection",
-        "_highest_queue_id",
+        "_last_queue_id",
         "_path",
         "_readers",
-        "_turn",
-        "_void_queue_id",
+        "_reading",
+        "_writer",
         "administration",
         "host_store",
     )
@@ -98,66 +108,76 @@ class SqliteDefinitions(DefinitionStore):
         Raises DefinitionsMissing for an empty or missing file unless ``may_create``.
         """
         self._path = path
-        self._highest_queue_id = 0  # of those that were handed out
-        self._void_queue_id = 0  # SQLite would hand out ids up to this one again
         self._connection = open_database(path, may_create=may_create)
-        self._turn = TurnTransaction(self._connection, path, self._void_queue_ids)
-        self.host_store = SqliteHosts(self._connection, path, self._turn)
-        self._readers = SqliteReaders(self._connection, path, self._turn)
-        self.administration = SqliteAdministration(self._connection, path, self._turn)
+        try:
+            self._reading = reading = open_for_reading(path)
+            self._last_queue_id = _last_queue_id(reading, path)
+        except BaseException:
+            self._connection.close()
+            raise
+        self._writer = writer = DefinitionWriter(self._connection, path)
+        self.host_store = SqliteHosts(reading, path, writer)
+        self._readers = SqliteReaders(reading, path, writer)
+        self.administration = SqliteAdministration(reading, path, writer)
 
     @property
     def reader_store(self) -> SqliteReaders:
         """The readers of streams, in the same file."""
         return self._readers
 
-    def _void_queue_ids(self) -> None:
-        """Skip the ids of queues that were lost: something may know them already."""
-        self._void_queue_id = self._highest_queue_id
+    # ------------------------------------------------- what gathers
 
-    # ------------------------------------------------- the changes of a turn
+    def gather(self, syncer: Syncer, ask_for_turn: Callable[[], object]) -> None:
+        """Let changes wait for ``commit`` from now on; asks for the turn that calls it.
 
-    def gather(self, ask_for_turn: Callable[[], None]) -> None:
-        """Let changes wait for ``commit`` from now on; asks for the turn that calls it."""
-        self._turn.gather(ask_for_turn)
+        ``syncer``: where they are written.
+        """
+        self._writer.gather(syncer, ask_for_turn)
 
-    @property
-    def has_gathered(self) -> bool:
-        """True if there are changes that wait for ``commit``."""
-        return self._turn.has_gathered
+    def added_queues(self) -> Set[int]:
+        """Return the ids of queues that were added, but not durably so far."""
+        return self._writer.added_queues
+
+    def is_deleting(self, queue_id: int) -> bool:
+        """True for a queue that was deleted, but not durably so far."""
+        return self._writer.is_deleting(queue_id)
 
     def undo_if_lost(self, undo: Callable[[StoreError], None]) -> None:
-        self._turn.undo_if_lost(undo)
+        self._writer.undo_if_lost(undo)
 
-    def tell_if_lost(self, callback: Callable[[StoreError], None]) -> None:
-        self._turn.tell_if_lost(callback)
+    def when_settled(
+        self, callback: Callable[[StoreError | None], None], vhost: str, *names: str
+    ) -> bool:
+        return self._writer.when_settled(callback, vhost, *names)
 
     def commit(self) -> None:
-        """Make durable what has gathered; if that fails, undo it and run waiting callbacks."""
-        self._turn.commit()
+        """Hand over what has gathered, unless what did before is still being written."""
+        self._writer.commit()
+
+    def drain(self, until_s: float = math.inf) -> bool:
+        """Stop until all changes are durable or lost; False if this has passed before.
+
+        ``until_s``: on the monotonic clock.
+        """
+        return self._writer.drain(until_s)
 
     @property
     def newest_segment(self) -> int:
         """Number of the newest segment of the journal that is durable for certain; 0: none."""
-        with store_errors(self._path):
-            row = self._connection.execute("SELECT newest_segment FROM journal").fetchone()
-        if row is None or not isinstance(row[0], int):
+        row = self._rows("SELECT newest_segment FROM journal")
+        if not row or not isinstance(row[0][0], int):
             raise StoreError(f"{self._path}: damaged, the table 'journal' has no newest segment")
-        return row[0]
+        return int(row[0][0])
 
     def note_segment(self, number: int) -> None:
-        """Note that this segment is durable and the newest, so that a start misses its file.
-
-        Durable at once, with all that has gathered.
-        """
-        self.commit()
-        with transaction(self._connection, self._path) as connection:
-            connection.execute("UPDATE journal SET newest_segment = ?", (number,))
+        """Note that this segment is durable and the newest, so that a start misses its file."""
+        self._writer.change(statement("UPDATE journal SET newest_segment = ?", (number,)))
 
     def close(self) -> None:
-        """Commit, and bring the write-ahead log into the file."""
-        self.commit()
+        """Write what has gathered, and bring the write-ahead log into the file."""
+        self.drain()
         with store_errors(self._path):
+            self._reading.close()
             self._connection.close()
 
     # ---------------------------------------------------------- changes
@@ -172,7 +192,9 @@ class SqliteDefinitions(DefinitionStore):
         owner: str | None = None,
         incarnation: str | None = None,
     ) -> int:
+        queue_id = self._next_queue_id()
         values = (
+            queue_id,
             stored_name(vhost),
             stored_name(name),
             is_auto_delete,
@@ -180,37 +202,33 @@ class SqliteDefinitions(DefinitionStore):
             None if owner is None else stored_name(owner),
             incarnation or new_incarnation(),
         )
-        with self._turn.change() as connection:
-            return self._insert_queue(connection, values)
-
-    def _insert_queue(self, connection: sqlite3.Connection, values: tuple[object, ...]) -> int:
-        given_id = self._void_queue_id + 1 if self._void_queue_id else None
-        cursor = connection.execute(
-            "INSERT INTO queues (id, vhost, name, is_auto_delete, arguments, owner, incarnation)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?)",
-            (given_id, *values),
+        self._writer.change(
+            statement(_ADD_QUEUE, values), names=((vhost, name),), queue_id=queue_id
         )
-        queue_id = cursor.lastrowid
-        assert queue_id is not None
-        if queue_id > QUEUE_ID_MAX:
-            raise StoreError(f"{self._path}: all {QUEUE_ID_MAX} queue ids have been used")
-        self._void_queue_id = 0
-        self._highest_queue_id = max(self._highest_queue_id, queue_id)
         return queue_id
 
-    def delete_queue(self, vhost: str, name: str) -> None:
-        self._turn.remove((_remove_queue, (stored_name(vhost), stored_name(name))))
+    def _next_queue_id(self) -> int:
+        if self._last_queue_id >= QUEUE_ID_MAX:
+            raise StoreError(f"{self._path}: all {QUEUE_ID_MAX} queue ids have been used")
+        self._last_queue_id += 1
+        return self._last_queue_id
+
+    def delete_queue(self, vhost: str, name: str, *, queue_id: int = 0) -> None:
+        remove = partial(_remove_queue, key=(stored_name(vhost), stored_name(name)))
+        self._writer.change(remove, names=((vhost, name),), queue_id=queue_id, is_removal=True)
 
     def set_queue_settings(
         self, vhost: str, name: str, *, is_paused: bool, changes: Mapping[str, object]
     ) -> None:
         key = (stored_name(vhost), stored_name(name))
-        with self._turn.change() as connection:
-            connection.execute(
+        self._writer.change(
+            statement(
                 "INSERT OR REPLACE INTO queue_settings (queue_id, is_paused, changes)"
                 " SELECT id, ?, ? FROM queues WHERE vhost = ? AND name = ?",
                 (is_paused, encoded_arguments(changes), *key),
-            )
+            ),
+            names=((vhost, name),),
+        )
 
     def add_exchange(
         self,
@@ -231,23 +249,32 @@ class SqliteDefinitions(DefinitionStore):
             is_internal,
             encoded_arguments(arguments),
         )
-        with self._turn.change() as connection:
-            connection.execute(
+        operations = [
+            statement(
                 "INSERT INTO exchanges (vhost, name, type, is_auto_delete, is_internal, arguments)"
                 " VALUES (?, ?, ?, ?, ?, ?)",
                 values,
             )
-            if queue is None:
-                return 0
-            names = (stored_name(vhost), stored_name(queue))
-            of_queue = (*names, False, encoded_arguments({}), None, new_incarnation())
-            return self._insert_queue(connection, of_queue)
-
-    def delete_exchange(self, vhost: str, name: str, *, queue: str | None = None) -> None:
-        removals: list[Removal] = [(_remove_exchange, (stored_name(vhost), stored_name(name)))]
+        ]
+        queue_id, changed = 0, [(vhost, name)]
         if queue is not None:
-            removals.append((_remove_queue, (stored_name(vhost), stored_name(queue))))
-        self._turn.remove(*removals)
+            changed.append((vhost, queue))
+            queue_id = self._next_queue_id()
+            names = (stored_name(vhost), stored_name(queue))
+            of_queue = (queue_id, *names, False, encoded_arguments({}), None, new_incarnation())
+            operations.append(statement(_ADD_QUEUE, of_queue))
+        self._writer.change(*operations, names=changed, queue_id=queue_id)
+        return queue_id
+
+    def delete_exchange(
+        self, vhost: str, name: str, *, queue: str | None = None, queue_id: int = 0
+    ) -> None:
+        key = (stored_name(vhost), stored_name(name))
+        operations: list[Operation] = [partial(_remove_exchange, key=key)]
+        if queue is not None:
+            of_queue = (stored_name(vhost), stored_name(queue))
+            operations.append(partial(_remove_queue, key=of_queue))
+        self._writer.change(*operations, names=((vhost, name),), queue_id=queue_id, is_removal=True)
 
     def bind(
         self,
@@ -261,13 +288,15 @@ class SqliteDefinitions(DefinitionStore):
     ) -> None:
         place = (vhost, source, kind, destination, routing_key)
         values = (*binding_key(*place, arguments), encoded_arguments(arguments))
-        with self._turn.change() as connection:
-            connection.executemany(_UNBIND, [binding_key(*place, each) for each in replaced])
-            connection.execute(
+        self._writer.change(
+            *(statement(_UNBIND, binding_key(*place, each)) for each in replaced),
+            statement(
                 "INSERT OR IGNORE INTO bindings (vhost, source, kind, destination, routing_key,"
                 " arguments_key, arguments) VALUES (?, ?, ?, ?, ?, ?, ?)",
                 values,
-            )
+            ),
+            names=((vhost, source), (vhost, destination)),
+        )
 
     def unbind(
         self,
@@ -278,10 +307,8 @@ class SqliteDefinitions(DefinitionStore):
         routing_key: str,
         arguments: Mapping[str, object],
     ) -> None:
-        with self._turn.change() as connection:
-            connection.execute(
-                _UNBIND, binding_key(vhost, source, kind, destination, routing_key, arguments)
-            )
+        key = binding_key(vhost, source, kind, destination, routing_key, arguments)
+        self._writer.change(statement(_UNBIND, key), names=((vhost, source), (vhost, destination)))
 
     # ---------------------------------------------------------- reading
 
@@ -344,7 +371,7 @@ class SqliteDefinitions(DefinitionStore):
         The last ``DELETED_QUEUES_MAX`` deleted queues are remembered.
         """
         with store_errors(self._path):
-            rows = self._connection.execute(
+            rows = self._reading.execute(
                 "SELECT id FROM queues WHERE vhost = ?1 AND name = ?2"
                 " UNION SELECT id FROM deleted_queues WHERE vhost = ?1 AND name = ?2 ORDER BY 1",
                 (stored_name(vhost), stored_name(name)),
@@ -375,16 +402,23 @@ class SqliteDefinitions(DefinitionStore):
         ((count,),) = self._rows("SELECT count(*) FROM bindings")
         return int(count)
 
-    def _rows(self, statement: str, vhost: str | None = None) -> list[tuple[Any, ...]]:
+    def _rows(self, sql: str, vhost: str | None = None) -> list[tuple[Any, ...]]:
         with store_errors(self._path):
             parameters = () if vhost is None else (stored_name(vhost),)
-            return self._connection.execute(statement, parameters).fetchall()
+            return self._reading.execute(sql, parameters).fetchall()
 
     def _decoded(self, octets: bytes, whose: str) -> Table:
         try:
             return decode_fields(octets)
         except MalformedFrame as error:
             raise StoreError(f"{self._path}: arguments of {whose}: {error}") from error
+
+
+def _last_queue_id(reading: sqlite3.Connection, path: Path) -> int:
+    """The highest id that a queue ever had; 0: none. Raises StoreError."""
+    with store_errors(path):
+        row = reading.execute("SELECT seq FROM sqlite_sequence WHERE name = 'queues'").fetchone()
+    return 0 if row is None else int(row[0])
 
 
 def _remove_queue(connection: sqlite3.Connection, key: Key) -> None:

@@ -1,8 +1,9 @@
-"""Runs the journal's work on the disk, one piece after the other, in one thread.
+"""Runs work on the disk, one piece after the other, in one thread.
 
 ``writing.durable`` submits work from the event loop and goes on; the thread runs it and hands the
-result back to the loop. ``InlineSyncer`` is for tests, which decide by hand when the disk has done
-something. This is the only thread of the storage.
+result back to the loop. The journal has one and the definitions have one (``definitions.writer``),
+so that neither waits for the other. ``InlineSyncer`` is for tests, which decide by hand when the
+disk has done something.
 
 Invariant: of what was submitted exactly one ``Work`` runs at a time, in the order in which they are
 due; ``finished`` runs on the loop's side only, once, and in the order of the runs.
@@ -114,7 +115,10 @@ class ThreadSyncer(Syncer):
         "_thread",
     )
 
-    def __init__(self, hand_back: Callable[[Callable[[], None]], object]) -> None:
+    def __init__(
+        self, hand_back: Callable[[Callable[[], None]], object], name: str = "journal"
+    ) -> None:
+        """``name``: of the thread."""
         super().__init__()
         self._hand_back = hand_back
         # when it is due, its number, and the work; None: look again at what is asked of the thread
@@ -126,7 +130,7 @@ class ThreadSyncer(Syncer):
         self._left = 0
         self._is_draining = False
         self._has_ended = False
-        self._thread = threading.Thread(target=self._serve, name="journal", daemon=True)
+        self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
         self._thread.start()
 
     def submit(self, work: Work, delay_s: float = 0.0) -> None:

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from heapq import heappop, heappush
 from typing import Final
 
@@ -70,6 +70,11 @@ def _ignore(_: object) -> None:
     """Stands for a callback that was not given."""
 
 
+def _never(_: int) -> bool:
+    """Stands for a question that nobody answers."""
+    return False
+
+
 class DurableStore(MessageStore):
     """``start`` comes first, then ``open_queue`` for each durable queue.
 
@@ -79,12 +84,15 @@ class DurableStore(MessageStore):
     nothing. ``linger_ms``: how long settlements wait for others to join them, 0 = not at all; a
     crash undoes those of that time, whose messages are then redelivered. ``on_disk_full``: the
     alarm comes or goes. ``on_failure``: once, the store has failed. ``on_segment``: the journal's
-    newest segment is on the disk now; called before a ticket of what stands in it is durable.
-    ``report``: a sentence about something that went wrong and loses nothing. ``on_measured``: see
+    newest segment is on the disk now. ``added_queues``: ids of queues whose definitions are not
+    durable so far; no batch that has anything of them is written. ``is_deleting``: True for a queue
+    whose deletion is not durable so far; the journal keeps what it has of it. ``report``: a
+    sentence about something that went wrong and loses nothing. ``on_measured``: see
     ``journal.writer``.
     """
 
     __slots__ = (
+        "_added_queues",
         "_bodies",
         "_builder",
         "_compactor",
@@ -96,6 +104,7 @@ class DurableStore(MessageStore):
         "_has_lingered",
         "_has_started",
         "_is_closing",
+        "_is_deleting",
         "_is_lingering",
         "_is_sync_due",
         "_ledgers",
@@ -137,6 +146,8 @@ class DurableStore(MessageStore):
         on_disk_full: Callable[[bool], None] = _ignore,
         on_failure: Callable[[str], None] = _ignore,
         on_segment: Callable[[int], None] = _ignore,
+        added_queues: Callable[[], Set[int]] = frozenset,
+        is_deleting: Callable[[int], bool] = _never,
         report: Callable[[str], None] = _ignore,
         on_measured: OnMeasured | None = None,
         now_ms: Callable[[], int] = _epoch_ms,
@@ -147,6 +158,8 @@ class DurableStore(MessageStore):
         self._bodies = bodies
         self._on_failure = on_failure
         self._on_segment = on_segment
+        self._added_queues = added_queues
+        self._is_deleting = is_deleting
         self._report = report
         self._now_ms = now_ms
         self._sync_interval_s = sync_interval_ms / _MS_PER_S
@@ -231,7 +244,8 @@ class DurableStore(MessageStore):
             self._compactor.close()
             self.write_pending()
             is_through = self._syncer.drain(until_s)
-            if is_through and not self.failure and self._writing is None:
+            is_idle = not self.failure and self._writing is None
+            if is_through and is_idle and not self._awaits_definitions():
                 self._write(is_last=True)
                 is_through = self._syncer.drain(until_s)
             if is_through:
@@ -257,7 +271,9 @@ class DurableStore(MessageStore):
         return self._gathered.sequences.open(vhost)
 
     def write_pending(self) -> bool:
-        if self._writing is not None:
+        if self._gathered.deleted:
+            self._forget_deleted()
+        if self._writing is not None or self._awaits_definitions():
             if self._gathered.ledgers:
                 self._gathered.count_new_bytes()
             return self.is_behind
@@ -268,6 +284,26 @@ class DurableStore(MessageStore):
         elif (self._gathered.ledgers or self._waiters or self._has_upkeep) and not self._lingers():
             self._write()
         return self.is_behind
+
+    def _awaits_definitions(self) -> bool:
+        """True if what has gathered is of a queue that a crash might take along.
+
+        Hardly ever: no route leads to such a queue (``broker.routing``).
+        """
+        added = self._added_queues()
+        return bool(added) and any(
+            ledger.queue_id in added and ledger.is_gathered for ledger in self._gathered.ledgers
+        )
+
+    def _forget_deleted(self) -> None:
+        """Give up what the journal has of queues whose deletion is durable by now."""
+        gathered = self._gathered
+        deleted, gathered.deleted = gathered.deleted, []
+        for ledger in deleted:
+            if self._is_deleting(ledger.queue_id):
+                gathered.deleted.append(ledger)
+            else:
+                ledger.forget_written()
 
     def _lingers(self) -> bool:
         """Let what has gathered wait for more, if it can; it is written after a ``Pause``."""

@@ -42,9 +42,11 @@ KeepUnwritten = Callable[["DurableLedger", StoredEntry], None]
 class Gathered:
     """The ledgers that have something for the next batch, and what they need of the store.
 
-    ``by_id``: every ledger that is not forgotten. ``new_bytes``: octets of the contents that were
-    added since the last batch, as far as they are counted. ``keep_unwritten``: set while the work
-    of a transaction is done, which has to be told of entries that settle before they are written.
+    ``by_id``: every ledger that is not forgotten. ``deleted``: those of queues that are deleted, of
+    which the journal is still to give up what it has. ``new_bytes``: octets of the contents that
+    were added since the last batch, as far as they are counted. ``keep_unwritten``: set while the
+    work of a transaction is done, which has to be told of entries that settle before they are
+    written.
     ``first_uncommitted``: the lowest offset of a ledger that an unfinished transaction has added,
     or one whose end is not durable; None if there is none.
     """
@@ -52,6 +54,7 @@ class Gathered:
     __slots__ = (
         "bodies",
         "by_id",
+        "deleted",
         "first_uncommitted",
         "keep_unwritten",
         "ledgers",
@@ -70,6 +73,7 @@ class Gathered:
         self.ledgers: list[DurableLedger] = []
         self.new_bytes = 0
         self.by_id: dict[int, DurableLedger] = {}
+        self.deleted: list[DurableLedger] = []
         self.keep_unwritten: KeepUnwritten | None = None
         self.first_uncommitted: Callable[[DurableLedger], int | None] = lambda _: None
         self.sequences = GatheredSequences(store)
@@ -254,13 +258,17 @@ class DurableLedger(QueueLedger):
         self.is_gathered = False
         self.clear()
         self.leaving.clear()
+        self._gathered.deleted.append(self)
+        self._gathered.store.ask_for_turn()  # there may be segments to free
+
+    def forget_written(self) -> None:
+        """Give up what the journal has of the queue: its deletion is durable."""
         self._gathered.by_id.pop(self.queue_id, None)
         released = self.books.clear()
         self._gathered.liveness.forget_queue(self.queue_id)
         if self._gathered.bodies is not None:
             for large_id in released:
                 self._gathered.bodies.release(large_id)
-        self._gathered.store.ask_for_turn()  # there may be segments to free
 
     def restore(self, found: RecoveredQueue) -> None:
         """Take over what recovery found, before anything else happens here."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -32,3 +34,17 @@ def reopened(path: Path) -> Iterator[Open]:
     yield reopen
     for definitions in given:
         definitions.close()
+
+
+@contextmanager
+def refusing(path: Path, table: str) -> Iterator[None]:
+    """SQLite refuses each insertion into this table."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as outside:
+        outside.execute(
+            f"CREATE TRIGGER refuse BEFORE INSERT ON {table}"
+            " BEGIN SELECT RAISE(ABORT, 'no room'); END"
+        )
+        try:
+            yield
+        finally:
+            outside.execute("DROP TRIGGER refuse")

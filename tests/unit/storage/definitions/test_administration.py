@@ -22,6 +22,9 @@ from hareline.storage.administration import (
     VhostRecord,
 )
 from hareline.storage.definitions.sqlite import SqliteDefinitions
+from hareline.storage.journal.syncer import InlineSyncer
+
+from .conftest import refusing
 
 Open = Callable[[], SqliteDefinitions]
 
@@ -96,14 +99,13 @@ def test_a_queue_declared_later_has_nothing_of_a_deleted_one(reopened: Open) -> 
     assert definitions.add_queue("v", "q", is_auto_delete=False, arguments={}) != first
 
 
-def test_commit_says_what_was_lost(reopened: Open) -> None:
+def test_commit_says_what_was_lost(reopened: Open, path: Path) -> None:
     definitions = reopened()
     store = definitions.administration
-    definitions.gather(lambda: None)
+    definitions.gather(InlineSyncer(), lambda: None)
     store.commit()  # nothing has gathered
-    store.put(records("/")[0])
-    definitions._connection.execute("ROLLBACK")
-    with pytest.raises(StoreError):
+    store.put(records("/")[0], GlobalParameterRecord("g", 1))
+    with refusing(path, "global_parameters"), pytest.raises(StoreError, match="no room"):
         store.commit()
     assert all_records(reopened()) == []
 

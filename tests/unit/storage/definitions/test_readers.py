@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 from hareline.errors import StoreError
 from hareline.storage.definitions.sqlite import SqliteDefinitions
 from hareline.storage.interface import StoredReader
+from hareline.storage.journal.syncer import InlineSyncer
+
+from .conftest import refusing
 
 NO_UTF8 = b"caf\xe9".decode("utf-8", "surrogateescape")
 
@@ -58,15 +62,14 @@ def test_nothing_is_written_for_a_queue_that_is_not_there(reopened: Open) -> Non
     assert definitions.reader_store.readers(77) == []
 
 
-def test_what_is_lost_with_its_turn_is_told(reopened: Open) -> None:
+def test_what_is_lost_is_told(reopened: Open, path: Path) -> None:
     definitions = reopened()
     queue_id = add_queue(definitions)
     asked: list[str] = []
-    definitions.gather(lambda: asked.append("turn"))
+    definitions.gather(InlineSyncer(is_automatic=True), lambda: asked.append("turn"))
     lost = write(definitions, StoredReader(queue_id, "r", 1, False, 1))
     assert asked == ["turn"]
-    assert definitions.has_gathered
-    definitions._connection.execute("ROLLBACK")  # as SQLite gives a transaction up
-    definitions.commit()
+    with refusing(path, "readers"):
+        definitions.commit()
     assert len(lost) == 1
     assert definitions.reader_store.readers(queue_id) == []

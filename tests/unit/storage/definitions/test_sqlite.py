@@ -190,6 +190,7 @@ def test_the_end_of_ids_is_a_sentence_and_no_queue(path: Path, reopened: Open) -
     outside = sqlite3.connect(path, isolation_level=None)
     outside.execute("UPDATE sqlite_sequence SET seq = ? WHERE name = 'queues'", (QUEUE_ID_MAX,))
     outside.close()
+    definitions = reopened()
     with pytest.raises(StoreError, match="queue ids have been used"):
         definitions.add_queue("/", "p", is_auto_delete=False, arguments={})
     assert [queue.name for queue in definitions.queues("/")] == ["q"]

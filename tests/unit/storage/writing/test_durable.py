@@ -59,6 +59,23 @@ def test_what_comes_while_the_disk_is_busy_is_one_batch() -> None:
     assert store.durable_ticket == store.ticket - 1
 
 
+def test_what_is_of_a_queue_whose_definition_is_not_durable_waits_for_it() -> None:
+    unwritten = {2}
+    stand = StoreStand(added_queues=lambda: unwritten)
+    store = stand.store
+    stand.entry(1)
+    stand.turn()
+    assert store.durable_ticket == store.ticket - 1
+    stand.entry(1)
+    stand.entry(2, persistent(bytes(BEHIND_BYTES)))
+    ticket = store.ticket
+    stand.turn()
+    assert (store.ticket, store.is_behind) == (ticket, True)
+    unwritten.clear()
+    stand.turn()
+    assert (store.durable_ticket, store.is_behind) == (ticket, False)
+
+
 def test_the_next_batch_is_the_turn_s_to_build() -> None:
     stand = StoreStand(is_automatic=False)
     stand.entry(1)

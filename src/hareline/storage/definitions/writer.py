@@ -1,0 +1,238 @@
+"""Writes the changes of the definitions in a thread, as many as there are in one transaction.
+
+Used by ``definitions.sqlite`` and what it makes, for every change. After ``gather`` changes gather
+while the transaction before them is written; ``commit``, which each turn calls, hands them over
+when that one is done. So neither a slow sync nor a lock of another process stops the loop, and the
+slower the disk, the more changes share a sync. Without ``gather`` each change is a transaction of
+its own, durable when the call returns (write-ahead log, synchronous FULL).
+
+When a transaction is lost, so is what has gathered behind it, which may rest on it. All of that is
+undone in reverse, then those who wait are told. Deletions are not undone, but made with the next
+transaction.
+
+Invariant: one transaction is written at a time, and changes in the order in which they were made.
+"""
+
+from __future__ import annotations
+
+import math
+import sqlite3
+from collections.abc import Callable, Iterable, Sequence, Set
+from pathlib import Path
+from typing import Any, Final
+
+from hareline.errors import StoreError
+from hareline.storage.definitions.schema import transaction
+from hareline.storage.journal.syncer import Syncer, Work, bug_text
+
+Name = tuple[str, str]  # of a virtual host, and of a queue or an exchange there
+Operation = Callable[[sqlite3.Connection], object]
+
+_NO_QUEUES: Final[Set[int]] = frozenset()
+
+
+def statement(sql: str, parameters: Sequence[object] = ()) -> Operation:
+    """Return the operation that executes this."""
+    return lambda connection: connection.execute(sql, parameters)
+
+
+class DefinitionTransaction(Work):
+    """Changes that become durable together. ``error``: why they are not; None: they are."""
+
+    __slots__ = (
+        "_connection",
+        "_on_finished",
+        "_path",
+        "added",
+        "deleted",
+        "error",
+        "names",
+        "operations",
+        "removals",
+        "undo",
+        "waiting",
+    )
+
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        path: Path,
+        on_finished: Callable[[DefinitionTransaction], None],
+    ) -> None:
+        self._connection = connection
+        self._path = path
+        self._on_finished = on_finished
+        self.error: StoreError | None = StoreError(f"{path}: not written")
+        self.operations: list[Operation] = []
+        self.removals: list[Operation] = []  # those among them that delete
+        self.names: set[Name] = set()  # whose changes they are
+        self.added: set[int] = set()  # ids of queues
+        self.deleted: set[int] = set()
+        self.undo: list[Callable[[StoreError], None]] = []
+        self.waiting: dict[Callable[[StoreError | None], None], None] = {}
+
+    def run(self) -> None:
+        try:
+            with transaction(self._connection, self._path) as connection:
+                for operation in self.operations:
+                    operation(connection)
+            self.error = None
+        except StoreError as error:
+            self.error = error
+
+    def finished(self) -> None:
+        self._on_finished(self)
+
+
+class DefinitionWriter:
+    """``path``: of the database, for texts of errors."""
+
+    __slots__ = (
+        "_ask_for_turn",
+        "_connection",
+        "_gathered",
+        "_lost_removals",
+        "_path",
+        "_syncer",
+        "_writing",
+    )
+
+    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
+        self._connection = connection
+        self._path = path
+        self._syncer: Syncer | None = None
+        self._ask_for_turn: Callable[[], object] = int  # asks nobody
+        self._gathered: DefinitionTransaction | None = None
+        self._writing: DefinitionTransaction | None = None
+        self._lost_removals: list[Operation] = []
+
+    def gather(self, syncer: Syncer, ask_for_turn: Callable[[], object]) -> None:
+        """Let changes wait for ``commit`` from now on; asks for the turn that calls it."""
+        self._syncer = syncer
+        self._ask_for_turn = ask_for_turn
+
+    @property
+    def added_queues(self) -> Set[int]:
+        """The ids of queues that were added, but not durably so far."""
+        gathered, writing = self._gathered, self._writing
+        if gathered is None:
+            return _NO_QUEUES if writing is None else writing.added
+        return gathered.added if writing is None else gathered.added | writing.added
+
+    def is_deleting(self, queue_id: int) -> bool:
+        """True for a queue that was deleted, but not durably so far."""
+        return any(
+            each is not None and queue_id in each.deleted
+            for each in (self._gathered, self._writing)
+        )
+
+    def change(
+        self,
+        *operations: Operation,
+        names: Iterable[Name] = (),
+        queue_id: int = 0,
+        is_removal: bool = False,
+    ) -> None:
+        """Make these operations in one transaction. Raises StoreError if nothing gathers.
+
+        ``names``: of what is changed. ``queue_id``: of the queue that is added or deleted with it.
+        """
+        if self._syncer is None:
+            with transaction(self._connection, self._path) as connection:
+                for operation in operations:
+                    operation(connection)
+            return
+        gathered = self._gathered
+        if gathered is None:
+            gathered = DefinitionTransaction(self._connection, self._path, self._on_finished)
+            self._gathered = gathered
+            self._ask_for_turn()
+        gathered.operations += operations
+        gathered.names.update(names)
+        if is_removal:
+            gathered.removals += operations
+        if queue_id:
+            (gathered.deleted if is_removal else gathered.added).add(queue_id)
+
+    def undo_if_lost(self, undo: Callable[[StoreError], None]) -> None:
+        """See ``DefinitionStore.undo_if_lost``."""
+        latest = self._gathered or self._writing
+        if latest is not None:
+            latest.undo.append(undo)
+
+    def when_settled(
+        self, callback: Callable[[StoreError | None], None], vhost: str = "", *names: str
+    ) -> bool:
+        """See ``DefinitionStore.when_settled``."""
+        for latest in (self._gathered, self._writing):
+            if latest is not None and (
+                not names or any((vhost, name) in latest.names for name in names)
+            ):
+                is_new = callback not in latest.waiting
+                latest.waiting[callback] = None
+                return is_new
+        return False
+
+    def commit(self) -> None:
+        """Hand over what has gathered, unless the transaction before it is still being written."""
+        gathered = self._gathered
+        if gathered is None or self._writing is not None:
+            return
+        assert self._syncer is not None
+        removals, self._lost_removals = self._lost_removals, []
+        gathered.operations[:0] = removals
+        gathered.removals[:0] = removals
+        self._writing, self._gathered = gathered, None
+        self._syncer.submit(gathered)
+
+    def settle(self) -> StoreError | None:
+        """Stop until what was changed so far is durable; returns an error if it is lost."""
+        settled: list[StoreError | None] = []
+        if not self.when_settled(settled.append):
+            return None
+        assert self._syncer is not None
+        while not settled:
+            self.commit()
+            self._syncer.drain()
+        return settled[0]
+
+    def drain(self, until_s: float = math.inf) -> bool:
+        """Stop until all changes are durable or lost.
+
+        ``until_s``: on the monotonic clock. False if it has passed: the disk hangs.
+        """
+        while self._gathered is not None or self._writing is not None:
+            assert self._syncer is not None
+            self.commit()
+            if not self._syncer.drain(until_s):
+                return False
+        return True
+
+    def _on_finished(self, written: DefinitionTransaction) -> None:
+        self._writing = None
+        if written.error is None:
+            for callback in written.waiting:
+                self._call(callback, None)
+        else:
+            self._lose(written, written.error)
+        self._ask_for_turn()  # the journal may have waited for these queues
+
+    def _lose(self, written: DefinitionTransaction, error: StoreError) -> None:
+        """Undo this transaction and what has gathered behind it."""
+        gathered, self._gathered = self._gathered, None
+        lost = [written] if gathered is None else [written, gathered]
+        self._lost_removals += [removal for each in lost for removal in each.removals]
+        for each in reversed(lost):
+            for undo in reversed(each.undo):
+                self._call(undo, error)
+        for each in lost:
+            for callback in each.waiting:
+                self._call(callback, error)
+
+    def _call(self, callback: Callable[[Any], None], error: StoreError | None) -> None:
+        """A bug in one of them must not leave the others waiting."""
+        assert self._syncer is not None
+        try:
+            callback(error)
+        except Exception as bug:
+            self._syncer.on_bug(bug_text("a callback of the definitions", bug))

@@ -8,17 +8,17 @@ Invariant: a binding stands in all of its places or in none, whatever fails in b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Final
 
-from hareline.broker.bindings import Binding, BindingTable, DestinationKind
+from hareline.broker.bindings import Binding, Bindings, BindingTable, DestinationKind, End
 from hareline.broker.change_recorder import ChangeRecorder
 from hareline.broker.event_exchange import EventExchange
 from hareline.broker.exchanges.exchange import Exchange
 from hareline.broker.exchanges.filtered import FilteredDestination, filtered
 from hareline.broker.queues.queue import Queue
-from hareline.broker.unbinding import Released, Unbinding
+from hareline.broker.unbinding import MATCHED_ALONE, Leaving, Unbinding
 from hareline.errors import PreconditionFailed, StoreError
 from hareline.storage.interface import DefinitionStore
 
@@ -147,30 +147,36 @@ class Binder:
             self.recorder.on_binding("binding.created", self._vhost_name, binding)
         return True
 
-    def forget_source(self, name: str) -> None:
-        """Drop the bindings of an exchange that is gone, also from the definitions."""
-        filtered = self._filtered
-        for binding in self.table.take_from_source(name):
-            if filtered:
-                filtered.pop(binding, None)
-            self._tell_removed(binding)
+    def forget_source(self, exchange: Exchange, find: Callable[[End], BoundTo]) -> None:
+        """Drop the bindings of an exchange that is gone. ``find`` returns their other ends."""
+        itself, leaving = ("exchange", exchange.name), []
+        for end, bindings in self.table.take_from_source(exchange.name).items():
+            self._tell_all_removed(bindings)
+            destination = exchange if end == itself else find(end)
+            filtered = self._take_filtered(bindings)
+            leaving.append(Leaving(exchange, destination, bindings, filtered))
+        if exchange.type_name in MATCHED_ALONE:  # nobody asks it any more; to free it takes time
+            self._unbinding.release(leaving)
 
     def forget_destination(
         self, kind: DestinationKind, destination: BoundTo, exchanges: Mapping[str, Exchange]
     ) -> list[Exchange]:
         """Drop the bindings to an end that is gone; returns the exchanges that lost one."""
-        sources: dict[str, Exchange] = {}
-        released: list[Released] = []
-        for binding in self.table.take_to_destination(kind, destination.name):
-            source = exchanges.get(binding.source)
-            if source is not None:
-                # only now: an equal binding of a new queue may come before all are released
-                bound = self._filtered.pop(binding, destination) if self._filtered else destination
-                released.append(Released(source, bound, binding))
-                sources[binding.source] = source
-            self._tell_removed(binding)
-        self._unbinding.release(released)
-        return list(sources.values())
+        leaving = []
+        taken = self.table.take_to_destination(kind, destination.name)
+        for source, bindings in taken.items():
+            self._tell_all_removed(bindings)
+            filtered = self._take_filtered(bindings)
+            if source in exchanges:  # else the virtual host goes as a whole
+                leaving.append(Leaving(exchanges[source], destination, bindings, filtered))
+        self._unbinding.release(leaving)
+        return [each.source for each in leaving]
+
+    def _take_filtered(self, bindings: Bindings) -> Mapping[Binding, FilteredDestination]:
+        """What is matched for those with a selector; equal bindings of a new end may come soon."""
+        if not self._filtered:
+            return {}
+        return {each: self._filtered.pop(each) for each in bindings if each in self._filtered}
 
     def _with_key(self, exchange: Exchange, like: Binding) -> list[Binding]:
         """The bindings between the same ends with the same key, where arguments only filter."""
@@ -178,8 +184,8 @@ class Binder:
             return []
         return [
             binding
-            for binding in self.table.to_destination(like.kind, like.destination)
-            if binding.source == like.source and binding.routing_key == like.routing_key
+            for binding in self.table.between(like.source, like.kind, like.destination)
+            if binding.routing_key == like.routing_key
         ]
 
     def _remove_kept(
@@ -223,6 +229,11 @@ class Binder:
             if self.recorder is not None:
                 self.recorder.on_binding("binding.deleted", self._vhost_name, stored)
         return stored
+
+    def _tell_all_removed(self, bindings: Iterable[Binding]) -> None:
+        if self.events is not None:
+            for binding in bindings:
+                self._tell_removed(binding)
 
     def _tell_removed(self, binding: Binding) -> None:
         if self.events is not None:

@@ -11,9 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from itertools import chain
+from typing import Literal, TypeVar
 
+A = TypeVar("A")
+B = TypeVar("B")
 DestinationKind = Literal["queue", "exchange"]
+End = tuple[DestinationKind, str]  # with the name of a destination
 ArgumentsKey = tuple[tuple[str, str, str], ...]
 
 
@@ -59,81 +63,92 @@ class Binding:
         return Binding(source, kind, destination, routing_key, key, arguments)
 
 
+Bindings = dict[Binding, Binding]
+
+
 class BindingTable:
-    """Each binding once, by its source and by its destination."""
+    """Each binding once, grouped by its two ends, so that one that goes takes its groups along.
+
+    Listings have the groups in the order in which they came, and so the bindings of a group.
+    """
 
     def __init__(self) -> None:
         self._count = 0
-        self._by_source: dict[str, dict[Binding, Binding]] = {}
-        self._by_destination: dict[tuple[DestinationKind, str], dict[Binding, Binding]] = {}
+        self._by_source: dict[str, dict[End, Bindings]] = {}
+        self._by_destination: dict[End, dict[str, Bindings]] = {}
 
     def add(self, binding: Binding) -> bool:
         """Add the binding; False if it exists already."""
-        of_source = self._by_source.setdefault(binding.source, {})
-        if binding in of_source:
-            return False
-        of_source[binding] = binding
-        self._count += 1
         end = (binding.kind, binding.destination)
-        self._by_destination.setdefault(end, {})[binding] = binding
+        of_source = self._by_source.setdefault(binding.source, {})
+        group = of_source.get(end)
+        if group is None:
+            group = of_source[end] = {}
+            self._by_destination.setdefault(end, {})[binding.source] = group
+        elif binding in group:
+            return False
+        group[binding] = binding
+        self._count += 1
         return True
 
     def remove(self, binding: Binding) -> Binding | None:
         """Remove the stored binding equal to this one and return it; None if there was none."""
-        of_source = self._by_source.get(binding.source)
-        stored = of_source.pop(binding, None) if of_source else None
-        if of_source is None or stored is None:
+        end = (binding.kind, binding.destination)
+        group = self._by_source.get(binding.source, {}).get(end, {})
+        stored = group.pop(binding, None)
+        if stored is None:
             return None
         self._count -= 1
-        if not of_source:
-            del self._by_source[binding.source]
-        end = (binding.kind, binding.destination)
-        of_destination = self._by_destination[end]
-        del of_destination[binding]
-        if not of_destination:
-            del self._by_destination[end]
+        if not group:
+            _drop(self._by_source, binding.source, end)
+            _drop(self._by_destination, end, binding.source)
         return stored
 
-    def take_from_source(self, source: str) -> list[Binding]:
-        """Remove all bindings of an exchange; returns them in the order in which they came."""
-        taken = list(self._by_source.pop(source, ()))
-        self._count -= len(taken)
-        by_destination = self._by_destination
-        for binding in taken:
-            end = (binding.kind, binding.destination)
-            of_destination = by_destination[end]
-            del of_destination[binding]
-            if not of_destination:
-                del by_destination[end]
+    def take_from_source(self, source: str) -> dict[End, Bindings]:
+        """Remove all bindings of an exchange; returns them by their other end."""
+        taken = self._by_source.pop(source, {})
+        for end, group in taken.items():
+            self._count -= len(group)
+            _drop(self._by_destination, end, source)
         return taken
 
-    def take_to_destination(self, kind: DestinationKind, destination: str) -> list[Binding]:
-        """Remove all bindings to a queue or an exchange; returns them likewise."""
-        taken = list(self._by_destination.pop((kind, destination), ()))
-        self._count -= len(taken)
-        by_source = self._by_source
-        for binding in taken:
-            of_source = by_source[binding.source]
-            del of_source[binding]
-            if not of_source:
-                del by_source[binding.source]
+    def take_to_destination(self, kind: DestinationKind, destination: str) -> dict[str, Bindings]:
+        """Remove all bindings to a queue or an exchange; returns them by their source."""
+        end = (kind, destination)
+        taken = self._by_destination.pop(end, {})
+        for source, group in taken.items():
+            self._count -= len(group)
+            _drop(self._by_source, source, end)
         return taken
 
     def from_source(self, source: str) -> list[Binding]:
-        return list(self._by_source.get(source, ()))
+        return list(chain.from_iterable(self._by_source.get(source, {}).values()))
 
     def to_destination(self, kind: DestinationKind, destination: str) -> list[Binding]:
-        return list(self._by_destination.get((kind, destination), ()))
+        return list(chain.from_iterable(self._by_destination.get((kind, destination), {}).values()))
+
+    def between(self, source: str, kind: DestinationKind, destination: str) -> list[Binding]:
+        """Return the bindings that have both of these ends."""
+        return list(self._by_source.get(source, {}).get((kind, destination), ()))
 
     def has_source(self, source: str) -> bool:
         return source in self._by_source
 
     def count_from(self, source: str) -> int:
         """How many bindings this exchange is the source of."""
-        return len(self._by_source.get(source, ()))
+        return sum(map(len, self._by_source.get(source, {}).values()))
 
     def __contains__(self, binding: Binding) -> bool:
-        return binding in self._by_source.get(binding.source, ())
+        group = self._by_source.get(binding.source, {}).get((binding.kind, binding.destination))
+        return group is not None and binding in group
 
     def __len__(self) -> int:
         return self._count
+
+
+def _drop(groups: dict[A, dict[B, Bindings]], one: A, other: B) -> None:
+    """Take out the group between these ends."""
+    of_one = groups[one]
+    del of_one[other]
+    if not of_one:
+        del groups[one]

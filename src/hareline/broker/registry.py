@@ -20,7 +20,7 @@ from typing import Final
 from hareline import events
 from hareline.broker.archives import Archives
 from hareline.broker.binder import Binder
-from hareline.broker.bindings import Binding, DestinationKind
+from hareline.broker.bindings import Binding, DestinationKind, End
 from hareline.broker.capacity import BrokerCapacity, VhostCapacity
 from hareline.broker.change_recorder import ChangeRecorder
 from hareline.broker.delayed_queues import delay_queue_name
@@ -215,7 +215,7 @@ class Registry:
         self.counts.on_exchange_ended(self.vhost_name, name)
         self.archives.on_exchange_removed(exchange)
         self.routing.mark_changed()
-        self.binder.forget_source(name)
+        self.binder.forget_source(exchange, self._destination_of)
         self._drop_bindings_to("exchange", exchange)
         if isinstance(exchange, DelayedExchange):
             self._forget_queue(self.queues[delay_queue_name(name)])
@@ -316,6 +316,10 @@ class Registry:
             self.events.on_queue("queue.deleted", self.vhost_name, queue)
         if self.recorder is not None:
             self.recorder.on_queue("queue.deleted", self.vhost_name, queue, {})
+
+    def _destination_of(self, end: End) -> Queue | Exchange:
+        kind, name = end
+        return self.queues[name] if kind == "queue" else self.exchanges[name]
 
     def _drop_bindings_to(self, kind: DestinationKind, destination: Queue | Exchange) -> None:
         for source in self.binder.forget_destination(kind, destination, self.exchanges):

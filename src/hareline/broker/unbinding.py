@@ -12,10 +12,10 @@ Invariant: no binding is matched any more when nothing waits here.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
-from hareline.broker.bindings import Binding
+from hareline.broker.bindings import Binding, Bindings
 from hareline.broker.exchanges.exchange import Destination, Exchange
 from hareline.clock import Clock, Timers
 
@@ -25,15 +25,19 @@ SHARE_S: Final = 0.004
 #: Between two looks at the clock.
 PER_LOOK: Final = 64
 #: Where each binding is matched for itself.
-_MATCHED_ALONE: Final = frozenset(("direct", "fanout", "headers", "topic"))
+MATCHED_ALONE: Final = frozenset(("direct", "fanout", "headers", "topic"))
 
 
-class Released(NamedTuple):
-    """A binding that is forgotten, and what its source matches for it."""
+class Leaving(NamedTuple):
+    """The bindings between a source and a destination of which one is deleted.
+
+    ``filtered``: what the source matches for those that have a selector.
+    """
 
     source: Exchange
-    bound: Destination
-    binding: Binding
+    destination: Destination
+    bindings: Bindings
+    filtered: Mapping[Binding, Destination]
 
 
 class Unbinding:
@@ -44,17 +48,19 @@ class Unbinding:
     def __init__(self, clock: Clock, timers: Timers) -> None:
         self._clock = clock
         self._timers = timers
-        self._waiting: deque[Released] = deque()
+        self._waiting: deque[Leaving] = deque()
 
-    def release(self, released: Iterable[Released]) -> None:
+    def release(self, leaving: Iterable[Leaving]) -> None:
         """Take these out of their exchanges: the first ones at once, the rest in shares."""
         had_waiting = bool(self._waiting)
-        count = 0
-        for each in released:
-            if count < AT_ONCE or each.source.type_name not in _MATCHED_ALONE:
-                count += 1
-                _unbind(each)
-            else:
+        at_once = AT_ONCE
+        for each in leaving:
+            count = len(each.bindings)
+            if each.source.type_name in MATCHED_ALONE:
+                count = min(count, at_once)
+                at_once -= count
+            _unbind(each, count)
+            if each.bindings:
                 self._waiting.append(each)
         if self._waiting and not had_waiting:
             self._timers.call_later(0.0, self._go_on)
@@ -63,8 +69,10 @@ class Unbinding:
         waiting, clock = self._waiting, self._clock
         end_s = clock.running_s() + SHARE_S
         while waiting:
-            for _ in range(min(PER_LOOK, len(waiting))):
-                _unbind(waiting.popleft())
+            first = waiting[0]
+            _unbind(first, min(PER_LOOK, len(first.bindings)))
+            if not first.bindings:
+                waiting.popleft()
             if clock.running_s() >= end_s:
                 break
         if waiting:
@@ -72,9 +80,12 @@ class Unbinding:
 
     def __len__(self) -> int:
         """How many are still to be taken out."""
-        return len(self._waiting)
+        return sum(len(each.bindings) for each in self._waiting)
 
 
-def _unbind(released: Released) -> None:
-    binding = released.binding
-    released.source.unbind(released.bound, binding.routing_key, binding.arguments)
+def _unbind(leaving: Leaving, count: int) -> None:
+    source, destination, bindings, filtered = leaving
+    for _ in range(count):
+        binding, _ = bindings.popitem()
+        bound = filtered.get(binding, destination)
+        source.unbind(bound, binding.routing_key, binding.arguments)

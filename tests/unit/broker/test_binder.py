@@ -121,7 +121,7 @@ def test_every_change_of_what_matches_is_told(place: Place) -> None:
 
 def test_an_exchange_that_is_gone_leaves_nothing_behind(place: Place) -> None:
     place.bind(OLD)
-    place.binder.forget_source("x")
+    place.binder.forget_source(place.exchange, lambda _: place.queue)
     assert len(place.binder.table) == 0
     assert not place.binder._filtered
 

@@ -102,6 +102,25 @@ def test_bindings_are_listed_in_the_order_in_which_they_were_made(table: Binding
     assert table.to_destination("queue", "q") == bindings
 
 
+def test_what_goes_takes_its_groups_along(table: BindingTable) -> None:
+    ends = [(source, queue) for source in "xyz" for queue in "qr"]
+    for source, queue in ends:
+        for key in "12":
+            table.add(binding(source=source, destination=queue, routing_key=key))
+    taken = table.take_to_destination("queue", "q")
+    assert {source: len(group) for source, group in taken.items()} == {"x": 2, "y": 2, "z": 2}
+    assert len(table) == table.count_from("x") * 3 == 6
+    of_y = table.take_from_source("y")
+    assert [(end, len(group)) for end, group in of_y.items()] == [(("queue", "r"), 2)]
+    assert {each.source for each in table.to_destination("queue", "r")} == {"x", "z"}
+    assert table.between("y", "queue", "r") == []
+    assert len(table.between("z", "queue", "r")) == 2
+    assert not table.take_from_source("y")
+    assert not table.take_to_destination("queue", "q")
+    assert not table.has_source("y")
+    assert len(table) == 4
+
+
 def test_a_listing_may_be_walked_while_bindings_are_removed(table: BindingTable) -> None:
     for number in range(5):
         table.add(binding(routing_key=str(number)))

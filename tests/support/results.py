@@ -48,8 +48,29 @@ def add_options(parser: pytest.Parser) -> None:
 
 def register(config: pytest.Config) -> None:
     """Count results in the process that reports; processes of pytest-xdist send theirs there."""
-    if not hasattr(config, "workerinput"):
+    if hasattr(config, "workerinput"):
+        config.pluginmanager.register(SentReports(), "sent-reports")
+    else:
         config.pluginmanager.register(Results(config), "results-by-group")
+
+
+class SentReports:
+    """Escapes what is not UTF-8 in reports: pytest-xdist would end the whole run over it."""
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_report_to_serializable(self) -> Generator[None, object, object]:
+        """Give pytest-xdist a report that it can send."""
+        return _encodable((yield))
+
+
+def _encodable(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode(errors="backslashreplace").decode()
+    if isinstance(value, dict):
+        return {key: _encodable(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(map(_encodable, value))
+    return value
 
 
 class Results:

@@ -107,6 +107,14 @@ def test_a_test_that_fails_twice_fails_the_run(project: Project, processes: str)
     assert project.results()["server"]["failed"] == ["tests/server/test_a.py::test_red"]
 
 
+def test_half_a_character_in_a_report_ends_no_run(project: Project) -> None:
+    red = "import pytest\ndef test_red(): pytest.fail('\\udcff')\ndef test_green(): pass\n"
+    project.write("tests/server/test_a.py", red)
+    result = project.run("-n", "2")
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(["*= 1 failed, 1 passed in *"])
+
+
 def test_too_many_flaky_tests_fail_the_run(project: Project) -> None:
     flaky = [FLAKY.format(f"hare{number}") for number in range(FLAKY_MAX + 1)]
     project.write("tests/test_a.py", UNSTEADY + "".join(flaky))

@@ -28,6 +28,7 @@ from hareline.settings import (
 )
 from tests.support.broker_process import BrokerProcess
 from tests.support.raw_client import PROTOCOL_HEADER, RawClient
+from tests.support.waiting import wait_for
 
 from .conftest import StartBroker, StartDaemon
 
@@ -47,13 +48,18 @@ product = "qpid"
 Restart = Callable[[BrokerProcess], None]
 
 
-def ports(daemon: BrokerProcess) -> list[int]:
-    """Every AMQP port, in the order of the ready lines of the last start."""
-    assert daemon.log_path is not None
-    lines = [json.loads(line) for line in daemon.log_path.read_text().splitlines()]
-    starts = [number for number, line in enumerate(lines) if line["code"] == "BRK-1001"]
-    urls = [line["url"] for line in lines[starts[-1] :] if line["code"] == "BRK-1002"]
-    return [int(url.rpartition(":")[2]) for url in urls if url.startswith("amqp:")]
+def ports(daemon: BrokerProcess, count: int) -> list[int]:
+    """So many AMQP ports, in the order of the ready lines of the last start."""
+
+    def found() -> list[int] | None:
+        lines = [json.loads(line) for line in daemon.log_path.read_text().splitlines()]
+        starts = [number for number, line in enumerate(lines) if line["code"] == "BRK-1001"]
+        urls = [line["url"] for line in lines[starts[-1] :] if line["code"] == "BRK-1002"]
+        listening = [int(url.rpartition(":")[2]) for url in urls if url.startswith("amqp:")]
+        return listening if len(listening) == count else None
+
+    # the daemon counts as started at its first one
+    return wait_for(found, 60, f"{count} ready lines")
 
 
 def server_properties(port: int) -> dict[str, object]:
@@ -206,7 +212,7 @@ def test_each_further_port_has_its_ready_line_and_the_first_stays_the_first(
     start_daemon: StartDaemon,
 ) -> None:
     daemon = start_daemon(TWO_PORTS)
-    first, second, third = ports(daemon)
+    first, second, third = ports(daemon, 3)
     assert first == daemon.port
     assert len({first, second, third}) == 3
     for port in (first, second, third):
@@ -218,7 +224,7 @@ def test_each_further_port_has_its_ready_line_and_the_first_stays_the_first(
 @pytest.mark.row("M6")
 def test_a_port_with_a_product_tells_it_to_everybody(start_daemon: StartDaemon) -> None:
     daemon = start_daemon(TWO_PORTS)
-    first, second, third = ports(daemon)
+    first, second, third = ports(daemon, 3)
     assert [product(port) for port in (first, second, third)] == [USUAL, USUAL, "qpid"]
     assert server_properties(third)["qpid.queue_lifetime_supported"] == "true"
     assert "qpid.queue_lifetime_supported" not in server_properties(second)
@@ -230,7 +236,7 @@ def test_a_port_with_a_product_tells_it_to_everybody(start_daemon: StartDaemon) 
 def test_a_port_can_keep_the_usual_product_whoever_comes(start_daemon: StartDaemon) -> None:
     """For clients that look for it, at an address that they share with Qpid's."""
     daemon = start_daemon('[[listeners]]\nport = 0\nproduct = "RabbitMQ"\n')
-    first, second = ports(daemon)
+    first, second = ports(daemon, 2)
     probe(first)
     probe(second)
     assert [product(port) for port in (first, second)] == [QPIDS, USUAL]
@@ -239,7 +245,7 @@ def test_a_port_can_keep_the_usual_product_whoever_comes(start_daemon: StartDaem
 @pytest.mark.acceptance
 def test_the_flag_port_means_the_first_one(start_daemon: StartDaemon) -> None:
     daemon = start_daemon("[listener]\nport = 1\n[[listeners]]\nport = 0\n")
-    first, second = ports(daemon)
+    first, second = ports(daemon, 2)
     assert first == daemon.port != 1
     assert product(second) == USUAL
 

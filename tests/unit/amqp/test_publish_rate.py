@@ -208,6 +208,7 @@ def test_the_broker_can_close_a_connection_that_waits(broker: SteppedBroker) -> 
     assert depth(broker) == 1
 
 
+@pytest.mark.pure("replaces a constant, which is compiled in")
 def test_full_buckets_are_forgotten_when_there_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(publish_rate, "USERS_MAX", 3)
     clock = ManualClock()

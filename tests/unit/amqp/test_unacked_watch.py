@@ -246,6 +246,7 @@ def test_a_queue_that_shows_delivery_counts_keeps_them(
     assert (store.memory.reads, store.memory.runs) == (0, [])
 
 
+@pytest.mark.pure("replaces a constant, which is compiled in")
 def test_a_step_writes_no_more_octets_than_a_turn_of_paging(
     broker: SteppedBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:

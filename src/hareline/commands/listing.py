@@ -25,8 +25,9 @@ class Resource:
     """A kind of object that the API lists.
 
     ``is_paged``: whether the API pages, filters and sorts it. ``filters_vhost``: whether the path
-    takes a virtual host. ``only``: a condition that each row has to meet. ``fields``: what rows of
-    a Hareline or a RabbitMQ have beyond the columns, by the first parts of their paths.
+    takes a virtual host. ``only``: a condition that each row has to meet. ``keys``: paths of what
+    --name matches one of. ``fields``: what rows of a Hareline or a RabbitMQ have beyond the
+    columns, by the first parts of their paths.
     """
 
     name: str
@@ -35,7 +36,7 @@ class Resource:
     is_paged: bool = False
     takes_vhost: bool = True
     only: str | None = None
-    key: str = "name"
+    keys: tuple[str, ...] = ("name",)
     extra: tuple[str, ...] = field(default=())
     fields: str = ""
 
@@ -147,8 +148,12 @@ class Query:
         keep = self._conditions()
         if self.name is not None and not self.resource.is_paged:
             pattern = compiled(self.name, "--name")
-            key = self.resource.key
-            found = (row for row in found if pattern.search(_text(value_at(row, key))))
+            keys = self.resource.keys
+            found = (
+                row
+                for row in found
+                if any(pattern.search(_text(value_at(row, key))) for key in keys)
+            )
         rows: Iterable[dict[str, Any]] = (row for row in found if all(c.holds(row) for c in keep))
         if self.sort is not None and not self.resource.is_paged:
             path, is_reverse = self._order(self.sort)
@@ -193,7 +198,7 @@ class Query:
         if self.sort is not None:
             paths.append(self._order(self.sort)[0])
         if self.name is not None:
-            paths.append(self.resource.key)
+            paths += self.resource.keys
         return list(dict.fromkeys(paths))
 
     def _order(self, text: str) -> tuple[str, bool]:

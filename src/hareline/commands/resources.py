@@ -121,7 +121,7 @@ BINDINGS: Final = Resource(
         Column("routing_key", "routing-key"),
         Column("arguments", "arguments"),
     ),
-    key="destination",
+    keys=("destination",),
     fields="properties_key",
 )
 CONNECTIONS: Final = Resource(
@@ -176,7 +176,7 @@ CONSUMERS: Final = Resource(
         Column("exclusive", "exclusive", "flag"),
         Column("channel_details.user_provided_name", "client"),
     ),
-    key="consumer_tag",
+    keys=("consumer_tag", "queue.name", "channel_details.user_provided_name"),
     fields=_CONSUMER_FIELDS,
 )
 

@@ -79,6 +79,18 @@ def test_a_consumer_is_shown_by_its_tag(run: Run, api: ScriptedApi) -> None:
     assert run("consumers", "show", "b").exit_code == 4
 
 
+@pytest.mark.parametrize("pattern", ["^ctag", "^orders$", "^worker"])
+def test_consumers_are_found_by_tag_queue_and_client(
+    run: Run, api: ScriptedApi, pattern: str
+) -> None:
+    details = {"user_provided_name": "worker-1"}
+    found = {"consumer_tag": "ctag1", "queue": {"name": "orders"}, "channel_details": details}
+    other = {"consumer_tag": "c2", "queue": {"name": "x"}, "channel_details": {}}
+    api.will("GET", "/consumers", [other, found])
+    listed = run("consumers", "list", "--name", pattern, "--columns", "tag")
+    assert listed.stdout == "ctag1\n"
+
+
 def test_a_stream_is_shown_with_its_readers(run: Run, api: ScriptedApi) -> None:
     readers = [{"name": "r", "offset": 3, "lag": 1, "age_s": 2.5, "pin": True}]
     api.will("GET", "/stream/%2F/s/tail", {"queue": "s", "first": 0, "next": 4})

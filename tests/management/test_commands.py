@@ -91,6 +91,7 @@ def alarmed(request: pytest.FixtureRequest, tmp_path: Any) -> Iterator[tuple[Api
         yield broker, request.param
 
 
+@pytest.mark.acceptance
 def test_an_alarm_ends_publish_and_perf_and_is_named(alarmed: tuple[ApiBroker, str]) -> None:
     broker, resource = alarmed
     hareline = commands_of(broker)

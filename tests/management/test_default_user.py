@@ -28,6 +28,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     made.stop()
 
 
+@pytest.mark.acceptance
 def test_over_http_guest_stays_until_it_is_deleted(broker: BrokerProcess) -> None:
     guest = HttpApi(broker.management_url)
     guest.done("PUT", "/api/users/ops", {"password": "ops", "tags": ""})

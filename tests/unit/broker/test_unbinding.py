@@ -84,18 +84,19 @@ def test_what_comes_meanwhile_waits_for_its_turn() -> None:
     assert matched(exchange, MANY) == 0
 
 
-def test_a_consistent_hash_gives_all_of_them_up_at_once() -> None:
+def test_where_bindings_are_not_matched_one_by_one_all_of_them_go_at_once() -> None:
     clock = SlowClock()
     unbinding = Unbinding(clock, ManualTimers(clock))
-    exchange = create_exchange("x-consistent-hash", "h")
+    exchange = create_exchange("x-random", "h")
     queue = Queue("q", FifoOrder(), ManualTurn())
     bindings = {}
     for number in range(AT_ONCE + 1):
-        exchange.bind(queue, "1", {})
-        binding = Binding.of("h", "queue", "q", "1", {"x-number": number})
+        binding = Binding.of("h", "queue", "q", str(number), {})
+        exchange.bind(queue, binding.routing_key, {})
         bindings[binding] = binding
     unbinding.release([Leaving(exchange, queue, bindings, {})])
     assert len(unbinding) == 0
+    assert not list(exchange.match("", make_message()))
 
 
 @pytest.fixture

@@ -25,6 +25,7 @@ from hareline.administration import Administration, AdministrationError
 from hareline.administration.definitions_files import definition_files, read_definitions
 from hareline.administration.definitions_import import Import, report_import
 from hareline.administration.password_upgrades import PasswordUpgrades
+from hareline.administration.settling import settled
 from hareline.amqp.context import Context
 from hareline.amqp.unacked_watch import UnackedWatch
 from hareline.auth.backends import AuthChain
@@ -289,7 +290,9 @@ class Broker:
                 importing = Import(self.context, self.administration, read_definitions(file))
             except AdministrationError as error:
                 raise StoreError(f"{file}: {error.reason} (load_definitions)") from None
-            await in_shares(importing.steps())
+            for _ in importing.steps():
+                await settled(self.administration.changes.when_settled)
+                await asyncio.sleep(0)
             report_import(report, importing, str(file))
 
     @property

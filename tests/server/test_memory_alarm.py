@@ -83,6 +83,7 @@ def test_publishers_wait_above_the_watermark_until_consumers_have_freed_memory(
 
 @pytest.mark.acceptance
 @needs_proc
+@pytest.mark.acceptance("the disk has to keep pace with the publisher")
 def test_what_nobody_acknowledges_leaves_memory_and_raises_no_alarm(
     start_daemon: StartDaemon, tmp_path: Path
 ) -> None:

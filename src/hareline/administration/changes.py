@@ -1,17 +1,20 @@
 """How a change is made: durable first, then in memory, then told to the listeners.
 
-Each part of ``hareline.administration`` writes through one ``Changes``. A change that cannot be
-written raises StoreError before anything else has happened.
+Each part of ``hareline.administration`` writes through one ``Changes``. A store may write later, so
+a part says what is to be done then; who asked for a change waits with ``settling``. Whoever begins
+a change waits before for those of others, so that none is made upon what is about to change.
 
 Invariant: what a listener is told is durable, or will be with the end of the batch it belongs to.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import copy_context
 from typing import Any, Final
 
+from hareline.errors import StoreError
 from hareline.storage.administration import AdministrationStore, Record
 
 #: Who acts when no user does, by RabbitMQ's name.
@@ -20,30 +23,55 @@ INTERNAL: Final = "rmq-internal"
 Listener = Callable[[str, Mapping[str, Any]], None]
 
 
+def _nothing() -> None:
+    """Nothing is left to be done."""
+
+
 class Changes:
     """``on_event``: called with the name of an event, such as "user.created", and its fields."""
 
-    __slots__ = ("_is_batch", "on_event", "store")
+    __slots__ = ("_error", "_is_batch", "_pending", "_waiting", "on_event", "store")
 
     def __init__(self, store: AdministrationStore) -> None:
         self.store = store
         self.on_event: list[Listener] = []
         self._is_batch = False
+        self._pending = 0
+        self._error: StoreError | None = None
+        self._waiting: list[Callable[[StoreError | None], None]] = []
 
-    def put(self, *records: Record) -> None:
-        """Write these records. Raises StoreError."""
-        self.store.put(*records)
-        self._commit()
+    @property
+    def is_pending(self) -> bool:
+        """True while something is written, but neither durable nor lost."""
+        return self._pending > 0
 
-    def delete(self, *records: Record) -> None:
-        """Delete the records with these keys. Raises StoreError."""
-        self.store.delete(*records)
-        self._commit()
+    def write(
+        self,
+        apply: Callable[[], None] = _nothing,
+        *,
+        put: Iterable[Record] = (),
+        delete: Iterable[Record] = (),
+        vhost: str | None = None,
+    ) -> None:
+        """Put and delete these records, and all that is kept of a virtual host; then ``apply``.
 
-    def delete_vhost(self, name: str) -> None:
-        """Delete all that is kept of a virtual host. Raises StoreError."""
-        self.store.delete_vhost(name)
-        self._commit()
+        ``apply`` is called in the context of the caller when that is durable, and never if it is
+        lost; within a batch it is called at once. Raises StoreError where the store writes at once.
+        """
+        if vhost is not None:
+            self.store.delete_vhost(vhost)
+        self.store.delete(*delete)
+        self.store.put(*put)
+        if self._is_batch:
+            apply()
+        else:
+            self._when_durable(apply)
+
+    def when_settled(self, callback: Callable[[StoreError | None], None]) -> bool:
+        """Call this when all changes are durable, or one is lost; False if there are none."""
+        if self.is_pending:
+            self._waiting.append(callback)
+        return self.is_pending
 
     def tell(self, event: str, by: str, **fields: Any) -> None:
         """Tell the listeners that this was done, by this user."""
@@ -53,17 +81,39 @@ class Changes:
 
     @contextmanager
     def batch(self) -> Iterator[None]:
-        """Make what is changed in the block durable at its end, and not one by one.
+        """Make what is changed in the block at once, and durable together with its end.
 
-        Raises StoreError at the end if that fails; then a restart has none of it.
+        ``when_settled`` tells when that is. If it is lost, a restart has none of it.
         """
         was_batch, self._is_batch = self._is_batch, True
         try:
             yield
         finally:
             self._is_batch = was_batch
-        self._commit()
+        if not was_batch:
+            self._when_durable(_nothing)
 
-    def _commit(self) -> None:
-        if not self._is_batch:
-            self.store.commit()
+    def _when_durable(self, apply: Callable[[], None]) -> None:
+        context = copy_context()
+
+        def on_settled(error: StoreError | None) -> None:
+            self._pending -= 1
+            self._error = self._error or error
+            try:
+                if error is None:
+                    context.run(apply)
+            finally:
+                self._tell_waiting()
+
+        if self.store.when_settled(on_settled):
+            self._pending += 1
+        else:
+            apply()
+
+    def _tell_waiting(self) -> None:
+        if self.is_pending:
+            return
+        waiting, self._waiting = self._waiting, []
+        error, self._error = self._error, None
+        for callback in waiting:
+            callback(error)

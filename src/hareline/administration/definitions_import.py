@@ -93,17 +93,17 @@ class Import:
         self.left_out: list[LeftOut] = []
 
     def steps(self) -> Generator[None, None, None]:
-        """Take everything over, some items a step. Raises StoreError; a restart may lack the rest.
+        """Take everything over, some items a step, which is a batch of changes.
 
-        The caller lets others have their turn between the steps.
+        The caller waits until it is settled, and lets others have their turn, between the steps. If
+        one is lost, a restart has none of it.
         """
         items = self._items()
         is_over = False
         while not is_over:
             with self._administration.changes.batch():
                 is_over = self._take_some(items)
-            if not is_over:
-                yield
+            yield
 
     def _take_some(self, items: Iterator[tuple[str, Item]]) -> bool:
         """Take over what fits into a step; True if that was all."""

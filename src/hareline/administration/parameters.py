@@ -85,11 +85,12 @@ class Parameters:
         key = (component, vhost, name)
         is_new = key not in self._records
         record = ParameterRecord(component, vhost, name, value)
-        self._changes.put(record)
-        self._records[key] = record
-        self._changes.tell(
-            "parameter.set", by, component=component, vhost=vhost, name=name, value=value
-        )
+
+        def apply() -> None:
+            self._records[key] = record
+            self._changes.tell("parameter.set", by, **record._asdict())
+
+        self._changes.write(apply, put=[record])
         return is_new
 
     def _put_limits(self, vhost: str, name: str, value: Any, by: str) -> bool:
@@ -106,9 +107,12 @@ class Parameters:
         if component == VHOST_LIMITS and name == LIMITS_NAME:
             self._vhosts.set_limits(vhost, {}, by=by)
             return
-        self._changes.delete(self.lookup(component, vhost, name))
-        del self._records[component, vhost, name]
-        self._changes.tell("parameter.cleared", by, component=component, vhost=vhost, name=name)
+
+        def apply() -> None:
+            del self._records[component, vhost, name]
+            self._changes.tell("parameter.cleared", by, component=component, vhost=vhost, name=name)
+
+        self._changes.write(apply, delete=[self.lookup(component, vhost, name)])
 
     def forget_vhost(self, vhost: str) -> None:
         """A virtual host is gone, with the records of its parameters."""
@@ -138,13 +142,19 @@ class Parameters:
         check_name("global parameter", name)
         is_new = name not in self._globals
         record = GlobalParameterRecord(name, value)
-        self._changes.put(record)
-        self._globals[name] = record
-        self._changes.tell("parameter.set", by, component="global", name=name, value=value)
+
+        def apply() -> None:
+            self._globals[name] = record
+            self._changes.tell("parameter.set", by, component="global", name=name, value=value)
+
+        self._changes.write(apply, put=[record])
         return is_new
 
     def delete_global(self, name: str, *, by: str = INTERNAL) -> None:
         """Delete a global parameter. Raises AdministrationError if there is none."""
-        self._changes.delete(self.lookup_global(name))
-        del self._globals[name]
-        self._changes.tell("parameter.cleared", by, component="global", name=name)
+
+        def apply() -> None:
+            del self._globals[name]
+            self._changes.tell("parameter.cleared", by, component="global", name=name)
+
+        self._changes.write(apply, delete=[self.lookup_global(name)])

@@ -10,6 +10,7 @@ Invariant: a hash is replaced only if the user still has the one that the passwo
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 
 from hareline import events
@@ -48,9 +49,6 @@ class PasswordUpgrades:
         self._under_way.discard(user.name)
         if password_hash is None:
             return
-        try:
-            has_changed = self._users.rehash(user, password_hash, NEW_ALGORITHM)
-        except StoreError:  # it has told the log why; the next login tries again
-            return
-        if has_changed:
-            self._report(events.PASSWORD_REHASHED, user=user.name, before=user.hashing)
+        done = partial(self._report, events.PASSWORD_REHASHED, user=user.name, before=user.hashing)
+        with suppress(StoreError):  # the next login tries again
+            self._users.rehash(user, password_hash, NEW_ALGORITHM, done)

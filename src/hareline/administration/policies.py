@@ -136,29 +136,36 @@ class Policies:
         record = policy.record
         policies = self._of(vhost)
         before = policies.lookup(name, is_operator=is_operator)
-        self._changes.put(record)
-        policies.place(policy)
-        if before is None or before.record != record:
-            self.refresh(vhost)
-        self._changes.tell(
-            "policy.set",
-            by,
-            name=name,
-            vhost=vhost,
-            pattern=record.pattern,
-            priority=record.priority,
-            definition=dict(record.definition),
-            **{"apply-to": record.apply_to},
-        )
+
+        def apply() -> None:
+            policies.place(policy)
+            if before is None or before.record != record:
+                self.refresh(vhost)
+            self._changes.tell(
+                "policy.set",
+                by,
+                name=name,
+                vhost=vhost,
+                pattern=record.pattern,
+                priority=record.priority,
+                definition=dict(record.definition),
+                **{"apply-to": record.apply_to},
+            )
+
+        self._changes.write(apply, put=[record])
         return before is None
 
     def delete(self, vhost: str, name: str, *, is_operator: bool, by: str = INTERNAL) -> None:
         """Delete a policy. Raises AdministrationError if there is none."""
-        self._changes.delete(self.lookup(vhost, name, is_operator=is_operator))
-        self._by_vhost[vhost].remove(name, is_operator=is_operator)
-        self.refresh(vhost)
-        event = "operator.policy.cleared" if is_operator else "policy.cleared"
-        self._changes.tell(event, by, name=name, vhost=vhost)
+        record = self.lookup(vhost, name, is_operator=is_operator)
+
+        def apply() -> None:
+            self._by_vhost[vhost].remove(name, is_operator=is_operator)
+            self.refresh(vhost)
+            event = "operator.policy.cleared" if is_operator else "policy.cleared"
+            self._changes.tell(event, by, name=name, vhost=vhost)
+
+        self._changes.write(apply, delete=[record])
 
     def forget_vhost(self, vhost: str) -> None:
         """A virtual host is gone, with the records of its policies."""

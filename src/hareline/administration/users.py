@@ -221,20 +221,23 @@ class Users:
                 return False
             raise self.origins.user_is_fixed(name)
         extra = self._kept_permissions(name, existing)
-        self._changes.put(record, *extra)
-        self._records[name] = record
-        for permission in extra:
-            self._permissions.setdefault(name, {})[permission.vhost] = permission
-        self._compose(name)
-        if existing is None:
-            self._changes.tell("user.created", by, name=name)
-        elif password is not None or password_hash is not None:
-            self._changes.tell("user.password.changed", by, name=name)
-        else:
-            self._changes.tell("user.password.cleared", by, name=name)
-        if record.tags or existing is not None:
-            self._changes.tell("user.tags.set", by, name=name, tags=list(record.tags))
-        self._report_default_users()
+
+        def apply() -> None:
+            self._records[name] = record
+            for permission in extra:
+                self._permissions.setdefault(name, {})[permission.vhost] = permission
+            self._compose(name)
+            if existing is None:
+                self._changes.tell("user.created", by, name=name)
+            elif password is not None or password_hash is not None:
+                self._changes.tell("user.password.changed", by, name=name)
+            else:
+                self._changes.tell("user.password.cleared", by, name=name)
+            if record.tags or existing is not None:
+                self._changes.tell("user.tags.set", by, name=name, tags=list(record.tags))
+            self._report_default_users()
+
+        self._changes.write(apply, put=[record, *extra])
         return existing is None
 
     def _kept_permissions(self, name: str, existing: User | None) -> list[PermissionRecord]:
@@ -259,15 +262,20 @@ class Users:
             and (record.password_hash, record.hashing) == (user.password_hash, user.hashing)
         )
 
-    def rehash(self, user: User, password_hash: str, hashing: str) -> bool:
-        """Store the same password by another hash; False if the user has changed meanwhile."""
-        if not self.owns(user):
-            return False
+    def rehash(
+        self, user: User, password_hash: str, hashing: str, on_done: Callable[[], None]
+    ) -> None:
+        """Store the same password by another hash, unless something is being changed or was."""
+        if self._changes.is_pending or not self.owns(user):
+            return
         record = self._records[user.name]._replace(password_hash=password_hash, hashing=hashing)
-        self._changes.put(record)
-        self._records[user.name] = record
-        self._compose(user.name)
-        return True
+
+        def apply() -> None:
+            self._records[user.name] = record
+            self._compose(user.name)
+            on_done()
+
+        self._changes.write(apply, put=[record])
 
     def delete(self, name: str, *, by: str = INTERNAL) -> None:
         """Delete a user with all permissions; its connections are closed.
@@ -282,18 +290,17 @@ class Users:
             *self._topics.get(name, {}).values(),
             *([self._records[name]] if name in self._records else []),
         ]
-        with self._changes.batch():
-            if gone:
-                self._changes.delete(*gone)
-            if name in self.origins.users:
-                self._changes.put(RemovedDefault("user", name))
-        if name in self.origins.users:
-            self._removed.add(name)
-        self._records.pop(name, None)
-        self._permissions.pop(name, None)
-        self._topics.pop(name, None)
-        self._compose(name)
-        self._changes.tell("user.deleted", by, name=name)
+        removed = [RemovedDefault("user", name)] if name in self.origins.users else []
+
+        def apply() -> None:
+            self._removed.update(each.name for each in removed)
+            self._records.pop(name, None)
+            self._permissions.pop(name, None)
+            self._topics.pop(name, None)
+            self._compose(name)
+            self._changes.tell("user.deleted", by, name=name)
+
+        self._changes.write(apply, delete=gone, put=removed)
 
     def delete_all(
         self, names: Iterable[str], *, by: str = INTERNAL
@@ -333,18 +340,13 @@ class Users:
                 return False
             raise self.origins.permission_is_fixed(user, vhost)
         record = PermissionRecord(user, vhost, configure, write, read)
-        self._changes.put(record)
-        self._permissions.setdefault(user, {})[vhost] = record
-        self._compose(user)
-        self._changes.tell(
-            "permission.created",
-            by,
-            user=user,
-            vhost=vhost,
-            configure=configure,
-            write=write,
-            read=read,
-        )
+
+        def apply() -> None:
+            self._permissions.setdefault(user, {})[vhost] = record
+            self._compose(user)
+            self._changes.tell("permission.created", by, **record._asdict())
+
+        self._changes.write(apply, put=[record])
         return before is None
 
     def delete_permission(self, user: str, vhost: str, *, by: str = INTERNAL) -> None:
@@ -358,20 +360,27 @@ class Users:
         if self._fixes_permission(user, vhost):
             raise self.origins.permission_is_fixed(user, vhost)
         record = self._permissions.get(user, {}).get(vhost)
+
+        def done() -> None:
+            self._compose(user)
+            self._changes.tell("permission.deleted", by, user=user, vhost=vhost)
+
         if record is None:  # of the default user: from now on it has a record of its own
-            self._own(found)
-            record = self._permissions[user][vhost]
-        self._changes.delete(record)
-        del self._permissions[user][vhost]
-        self._compose(user)
-        self._changes.tell("permission.deleted", by, user=user, vhost=vhost)
+            self._own(found, vhost, done)
+            return
+
+        def apply() -> None:
+            del self._permissions[user][vhost]
+            done()
+
+        self._changes.write(apply, delete=[record])
 
     def _fixes_permission(self, user: str, vhost: str) -> bool:
         origins = self.origins
         return origins.fixes_user(user) and vhost in origins.users[user].permissions
 
-    def _own(self, user: User) -> None:
-        """Write down the default user as it is, so that it can be changed."""
+    def _own(self, user: User, except_in: str, on_done: Callable[[], None]) -> None:
+        """Write down the default user as it is, but for its permissions in this virtual host."""
         scram = "" if user.scram is None else str(derived_keys(user))
         limits = self._records[user.name].limits if user.name in self._records else {}
         record = UserRecord(
@@ -386,10 +395,15 @@ class Users:
         permissions = [
             PermissionRecord(user.name, vhost, each.configure, each.write, each.read)
             for vhost, each in user.permissions.items()
+            if vhost != except_in
         ]
-        self._changes.put(record, *permissions)
-        self._records[user.name] = record
-        self._permissions[user.name] = {each.vhost: each for each in permissions}
+
+        def apply() -> None:
+            self._records[user.name] = record
+            self._permissions[user.name] = {each.vhost: each for each in permissions}
+            on_done()
+
+        self._changes.write(apply, put=[record, *permissions])
 
     # --------------------------------------------------------------------- topic permissions
 
@@ -405,20 +419,14 @@ class Users:
             check_name("exchange", exchange)
         _check_patterns(f"topic permissions of user '{user}'", write=write, read=read)
         record = TopicPermissionRecord(user, vhost, exchange, write, read)
-        self._changes.put(record)
-        topics = self._topics.setdefault(user, {})
-        is_new = (vhost, exchange) not in topics
-        topics[vhost, exchange] = record
-        self._compose(user)
-        self._changes.tell(
-            "topic.permission.created",
-            by,
-            user=user,
-            vhost=vhost,
-            exchange=exchange,
-            write=write,
-            read=read,
-        )
+        is_new = (vhost, exchange) not in self._topics.get(user, {})
+
+        def apply() -> None:
+            self._topics.setdefault(user, {})[vhost, exchange] = record
+            self._compose(user)
+            self._changes.tell("topic.permission.created", by, **record._asdict())
+
+        self._changes.write(apply, put=[record])
         return is_new
 
     def delete_topic_permissions(
@@ -437,11 +445,14 @@ class Users:
         ]
         if not gone:
             raise AdministrationError("not_found", f"user '{user}' has no topic permissions there")
-        self._changes.delete(*gone)
-        for record in gone:
-            del topics[record.vhost, record.exchange]
-        self._compose(user)
-        self._changes.tell("topic.permission.deleted", by, user=user, vhost=vhost)
+
+        def apply() -> None:
+            for record in gone:
+                del topics[record.vhost, record.exchange]
+            self._compose(user)
+            self._changes.tell("topic.permission.deleted", by, user=user, vhost=vhost)
+
+        self._changes.write(apply, delete=gone)
 
     def topic_permissions(self) -> list[TopicPermissionRecord]:
         """All topic permissions of users that there are."""
@@ -480,22 +491,27 @@ class Users:
                 f"{limit} should be at least 1, or negative for no limit: a user that may publish "
                 "nothing at all needs permissions without write"
             )
-        self._put_limits(name, {**self.limits(name), limit: checked})
-        self._changes.tell("user.limits.set", by, name=name, **{limit: checked})
+        limits = {**self.limits(name), limit: checked}
+        self._put_limits(name, limits, "user.limits.set", by, **{limit: checked})
 
     def clear_limit(self, name: str, limit: str, *, by: str = INTERNAL) -> None:
         """Lift one limit of a user; one that is not set is no error."""
         self.lookup(name)
         limits = {key: value for key, value in self.limits(name).items() if key != limit}
-        self._put_limits(name, limits)
-        self._changes.tell("user.limits.cleared", by, name=name, limit=limit)
+        self._put_limits(name, limits, "user.limits.cleared", by, limit=limit)
 
-    def _put_limits(self, name: str, limits: Mapping[str, int]) -> None:
+    def _put_limits(
+        self, name: str, limits: Mapping[str, int], event: str, by: str, **told: object
+    ) -> None:
         empty = UserRecord(name, "", DEFAULT_ALGORITHM, "", (), {}, is_own=False)
         record = self._records.get(name, empty)._replace(limits=limits)
-        self._changes.put(record)
-        self._records[name] = record
-        self._compose(name)
+
+        def apply() -> None:
+            self._records[name] = record
+            self._compose(name)
+            self._changes.tell(event, by, name=name, **told)
+
+        self._changes.write(apply, put=[record])
 
     # ---------------------------------------------------------------------------------- below
 

@@ -159,26 +159,29 @@ class Vhosts:
             before.limits,
             is_own=before.is_own or not self.origins.fixes_vhost(name),
         )
-        if record != before or is_new:
-            self._changes.put(record)
+
+        def apply() -> None:
             self._records[name] = record
-        if is_new:
-            self._make(name)
-        self._apply(name)
-        if is_new:
-            self._changes.tell("vhost.created", by, name=name)
-        elif _metadata(record) != _metadata(before):
-            self._changes.tell(
-                "vhost.metadata.set",
-                by,
-                name=name,
-                description=record.description,
-                tags=list(record.tags),
-                default_queue_type=record.default_queue_type,
-                protected_from_deletion=record.is_protected,
-            )
-        if record.is_traced != before.is_traced:
-            self._changes.tell("vhost.tracing.set", by, name=name, tracing=record.is_traced)
+            if name not in self._context.vhosts:
+                self._make(name)
+            self._apply(name)
+            if is_new:
+                self._changes.tell("vhost.created", by, name=name)
+            elif _metadata(record) != _metadata(before):
+                self._changes.tell(
+                    "vhost.metadata.set",
+                    by,
+                    name=name,
+                    description=record.description,
+                    tags=list(record.tags),
+                    default_queue_type=record.default_queue_type,
+                    protected_from_deletion=record.is_protected,
+                )
+            if record.is_traced != before.is_traced:
+                self._changes.tell("vhost.tracing.set", by, name=name, tracing=record.is_traced)
+
+        if record != before or is_new:
+            self._changes.write(apply, put=[record])
         return is_new
 
     def end_connections(self, name: str) -> Generator[None, None, None]:
@@ -199,19 +202,21 @@ class Vhosts:
         Raises AdministrationError: there is none, it is protected, or the settings name it.
         """
         vhost = self._deletable(name)
-        with self._changes.batch():
-            self._changes.delete_vhost(name)
-            if name in self.origins.vhosts:
-                self._changes.put(RemovedDefault("vhost", name))
-        if name in self.origins.vhosts:
-            self._removed.add(name)
-        self._records.pop(name, None)
-        for connection in self._connections_in(vhost):
-            self._end(connection, vhost)
-        del self._context.vhosts[name]
-        self._context.vhost_connection_limits.pop(name, None)
-        self._remove(vhost)
-        self._changes.tell("vhost.deleted", by, name=name)
+        removed = [RemovedDefault("vhost", name)] if name in self.origins.vhosts else []
+
+        def apply() -> None:
+            self._removed.update(each.name for each in removed)
+            self._records.pop(name, None)
+            for connection in self._connections_in(vhost):
+                self._end(connection, vhost)
+            del self._context.vhosts[name]
+            self._context.vhost_connection_limits.pop(name, None)
+            self._remove(vhost)
+            self._changes.tell("vhost.deleted", by, name=name)
+            # once more, for what clients have declared while the deletion was being written
+            self._changes.write(vhost=name)
+
+        self._changes.write(apply, vhost=name, put=removed)
 
     def _deletable(self, name: str) -> VirtualHost:
         """The virtual host. Raises AdministrationError unless it is there and may be deleted."""
@@ -256,29 +261,33 @@ class Vhosts:
         }
         for limit, value in checked.items():
             self._check_not_fixed(name, limit, value)
-        self._put_limits(name, checked)
-        self._changes.tell("vhost.limits.set", by, name="limits", vhost=name, **checked)
+        self._put_limits(name, checked, "vhost.limits.set", by, **checked)
 
     def clear_limit(self, name: str, limit: str, *, by: str = INTERNAL) -> None:
         """Lift one limit of a virtual host; one that is not set is no error."""
         self.lookup(name)
         self._check_not_fixed(name, limit, None)
         limits = {key: value for key, value in self.record(name).limits.items() if key != limit}
-        self._put_limits(name, limits)
-        self._changes.tell("vhost.limits.cleared", by, name="limits", vhost=name)
+        self._put_limits(name, limits, "vhost.limits.cleared", by)
 
     def _check_not_fixed(self, name: str, limit: str, value: int | None) -> None:
         fixed = self.origins.vhosts.get(name, _NOTHING).limits
         if fixed.get(limit) not in (None, value):
             raise self.origins.limit_is_fixed(name, limit)
 
-    def _put_limits(self, name: str, limits: Mapping[str, int]) -> None:
+    def _put_limits(
+        self, name: str, limits: Mapping[str, int], event: str, by: str, **told: object
+    ) -> None:
         before = self.record(name)
         is_own = before.is_own or not self.origins.fixes_vhost(name)
         record = before._replace(limits=limits, is_own=is_own)
-        self._changes.put(record)
-        self._records[name] = record
-        self._apply(name)
+
+        def apply() -> None:
+            self._records[name] = record
+            self._apply(name)
+            self._changes.tell(event, by, name="limits", vhost=name, **told)
+
+        self._changes.write(apply, put=[record])
 
 
 def _metadata(record: VhostRecord) -> tuple[object, ...]:

@@ -10,8 +10,10 @@ with the same key takes the place of the earlier one.
 from __future__ import annotations
 
 from abc import ABCMeta, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple, TypeVar
+
+from hareline.errors import StoreError
 
 
 class UserRecord(NamedTuple):
@@ -135,7 +137,7 @@ def key_of(record: Record) -> tuple[Any, ...]:
 class AdministrationStore(metaclass=ABCMeta):
     """Where records are kept. Raises StoreError, which names the file.
 
-    A change is made as a whole or not at all, and is durable once ``commit`` has returned.
+    A change is made as a whole or not at all. A store may write later, as ``when_settled`` tells.
     """
 
     __slots__ = ()
@@ -161,8 +163,11 @@ class AdministrationStore(metaclass=ABCMeta):
         """True if there are exchanges or queues of this virtual host."""
 
     @abstractmethod
-    def commit(self) -> None:
-        """Make durable what was changed. Raises StoreError if it was lost."""
+    def when_settled(self, callback: Callable[[StoreError | None], None]) -> bool:
+        """Call this when what was changed is durable, or with the error if it is lost.
+
+        Returns False, and does not call it, if all that was changed is durable.
+        """
 
 
 class MemoryAdministration(AdministrationStore):
@@ -185,5 +190,5 @@ class MemoryAdministration(AdministrationStore):
     def has_definitions(self, vhost: str) -> bool:
         return False
 
-    def commit(self) -> None:
-        """There is nothing to write."""
+    def when_settled(self, callback: Callable[[StoreError | None], None]) -> bool:
+        return False

@@ -21,7 +21,7 @@ def test_a_key_tells_records_of_a_kind_apart() -> None:
 def test_memory_keeps_no_records() -> None:
     store = MemoryAdministration()
     store.put(GlobalParameterRecord("g", 1))
-    store.commit()
+    assert not store.when_settled(lambda _: None)
     assert store.records(GlobalParameterRecord) == []
     store.delete(GlobalParameterRecord("g", 1))
     store.delete_vhost("/")

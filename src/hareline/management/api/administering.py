@@ -1,6 +1,9 @@
 """What the routes of users, permissions, virtual hosts, limits and policies have in common.
 
-``management.app`` turns an ``AdministrationError`` into an answer by ``refusal_of``.
+``management.app`` turns an ``AdministrationError`` into an answer by ``refusal_of``. A route that
+changes something begins with ``changer`` or ``changer_with_body``, which wait until no other change
+is under way, changes without an ``await`` behind that, and ends with ``answer_put`` or
+``answer_done``, which wait until the change is durable.
 
 Invariant: a change is told to the listeners with the name of the user who asked for it.
 """
@@ -8,6 +11,7 @@ Invariant: a change is told to the listeners with the name of the user who asked
 from __future__ import annotations
 
 import json
+from collections.abc import Generator
 from typing import Final, TypeVar
 
 from fastapi import Request
@@ -15,16 +19,20 @@ from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict
 
 from hareline.administration import Administration, AdministrationError
+from hareline.administration.settling import idle
 from hareline.broker.vhost import VirtualHost
-from hareline.management.api.access import Caller
+from hareline.management.api.access import Caller, Tag, caller
 from hareline.management.api.answers import created, no_content
+from hareline.management.api.changing import settle
 from hareline.management.api.site import Site
-from hareline.management.bodies import parse_body
+from hareline.management.bodies import parse_body, read_body
+from hareline.management.pace import pace_of
 from hareline.management.paths import name_in_path
 from hareline.management.refusals import Refusal
 
 Model = TypeVar("Model", bound=BaseModel)
 
+_OVER: Final = object()
 _STATUSES: Final = {"bad_request": 400, "not_found": 404, "conflict": 409, "protected": 412}
 
 
@@ -83,6 +91,50 @@ def check_unicode(octets: bytes) -> None:
         return  # the parser of the body says what is wrong
 
 
-def put_answer(is_new: bool) -> Response:
-    """201 for what was made, 204 for what was there."""
+async def changer(site: Site, request: Request, tag: Tag = "administrator") -> Caller:
+    """Who asks, when no change of anybody else is under way. Raises Refusal like ``caller``."""
+    changes = administration_of(site).changes
+    while True:
+        found = await caller(site, request, tag)
+        if not changes.is_pending:
+            return found
+        await idle(changes)  # which may have been about this caller
+
+
+async def changer_with_body(
+    site: Site, request: Request, tag: Tag = "administrator"
+) -> tuple[Caller, bytes]:
+    """As ``changer``, and the body of the request; see ``caller_with_body``."""
+    await caller(site, request, tag)
+    octets = await read_body(request)
+    return await changer(site, request, tag), octets
+
+
+async def settle_change(site: Site) -> None:
+    """Return when what was changed is durable. Raises Refusal if it is lost."""
+    await settle(administration_of(site).changes.when_settled, "so not done")
+
+
+async def answer_put(site: Site, is_new: bool) -> Response:
+    """201 for what was made, 204 for what was there, when it is durable. Raises Refusal."""
+    await settle_change(site)
     return created() if is_new else no_content()
+
+
+async def answer_done(site: Site) -> Response:
+    """204 when what was done is durable. Raises Refusal if it is lost."""
+    return await answer_put(site, is_new=False)
+
+
+async def run_changes(site: Site, request: Request, steps: Generator[None, None, None]) -> None:
+    """Take steps that are a batch of changes each. Raises Refusal if one is lost."""
+    changes = administration_of(site).changes
+    async with pace_of(request).share() as share:
+        is_over = False
+        while not is_over:
+            while changes.is_pending:
+                await share.wait_for(idle(changes))
+            is_over = next(steps, _OVER) is _OVER
+            lost = "so a restart does not have the last of what was done"
+            await share.wait_for(settle(changes.when_settled, lost))
+            await share.pause()

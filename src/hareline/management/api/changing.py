@@ -18,6 +18,7 @@ from typing import Annotated, Any, Final
 from fastapi import Request
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
+from hareline.administration.settling import WhenSettled, settled
 from hareline.amqp.happenings import acting
 from hareline.auth.access_rules import AccessRules
 from hareline.auth.permissions import AccessChecker, Resource, Right
@@ -231,18 +232,16 @@ def check_open(entered: Entered, queue: Queue) -> None:
 
 async def settle_definitions(entered: Entered) -> None:
     """Return when what was declared, bound or deleted is durable. Raises Refusal if it is lost."""
-    settled: list[StoreError | None] = []
-    is_settled = asyncio.Event()
+    await settle(entered.vhost.when_settled, "and undone")
 
-    def on_settled(error: StoreError | None) -> None:
-        settled.append(error)
-        is_settled.set()
 
-    if entered.vhost.when_settled(on_settled):
-        await is_settled.wait()
-        if settled[0] is not None:
-            said = settled[0].explanation
-            raise Refusal(503, "not_stored", f"not made durable, and undone: {said}")
+async def settle(when_settled: WhenSettled, lost: str) -> None:
+    """Return when what was changed is durable. Raises Refusal, which has ``lost``, if it is not."""
+    try:
+        await settled(when_settled)
+    except StoreError as error:
+        reason = f"not made durable, {lost}: {error.explanation}"
+        raise Refusal(503, "not_stored", reason) from None
 
 
 async def wait_until_durable(vhost: VirtualHost, ticket: int) -> None:

@@ -17,7 +17,7 @@ from hareline.administration.definitions_import import Import, report_import
 from hareline.administration.definitions_rabbitmq import ForRabbitMQ
 from hareline.broker.vhost import VirtualHost
 from hareline.management.api.access import caller
-from hareline.management.api.administering import administration_of, name_of
+from hareline.management.api.administering import administration_of, name_of, run_changes
 from hareline.management.api.answers import answer, no_content
 from hareline.management.api.definitions_body import definitions_in
 from hareline.management.api.listing import flag
@@ -196,7 +196,8 @@ async def _imported(site: Site, request: Request, vhost: str | None = None) -> R
     by = who.user.name
     done = Import(site.context, administration_of(site), given, vhost=vhost, by=by)
     log = site.changes
-    await pace.run(done.steps() if log is None else log.quietly(done.steps()))
+    steps = done.steps() if log is None else log.quietly(done.steps())
+    await run_changes(site, request, steps)
     if log is not None:
         details = {"counts": done.done, "left_out": len(done.left_out)}
         log.note(

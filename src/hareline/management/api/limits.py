@@ -9,9 +9,17 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from pydantic import BaseModel
 
-from hareline.management.api.access import caller, caller_with_body
-from hareline.management.api.administering import Body, administration_of, body_of, name_of
-from hareline.management.api.answers import answer, no_content
+from hareline.management.api.access import caller
+from hareline.management.api.administering import (
+    Body,
+    administration_of,
+    answer_done,
+    body_of,
+    changer,
+    changer_with_body,
+    name_of,
+)
+from hareline.management.api.answers import answer
 from hareline.management.api.openapi import body_route, one_route
 from hareline.management.api.site import Site
 
@@ -63,21 +71,21 @@ def router(site: Site) -> APIRouter:
     @router.put("/api/vhost-limits/{vhost}/{limit}", **body_route(LimitBody))
     async def put_vhost_limit(request: Request) -> Response:
         """Set a limit of a virtual host."""
-        who, octets = await caller_with_body(site, request, "administrator")
+        who, octets = await changer_with_body(site, request)
         body = body_of(LimitBody, octets)
         administration_of(site).vhosts.set_limit(
             name_of(request, "vhost"), name_of(request, "limit"), body.value, by=who.user.name
         )
-        return no_content()
+        return await answer_done(site)
 
     @router.delete("/api/vhost-limits/{vhost}/{limit}", **one_route(None))
     async def delete_vhost_limit(request: Request) -> Response:
         """Lift a limit of a virtual host."""
-        who = await caller(site, request, "administrator")
+        who = await changer(site, request)
         administration_of(site).vhosts.clear_limit(
             name_of(request, "vhost"), name_of(request, "limit"), by=who.user.name
         )
-        return no_content()
+        return await answer_done(site)
 
     @router.get("/api/user-limits", **one_route(list[UserLimits]))
     async def user_limits(request: Request) -> Response:
@@ -96,20 +104,20 @@ def router(site: Site) -> APIRouter:
     @router.put("/api/user-limits/{user}/{limit}", **body_route(LimitBody))
     async def put_user_limit(request: Request) -> Response:
         """Set a limit of a user."""
-        who, octets = await caller_with_body(site, request, "administrator")
+        who, octets = await changer_with_body(site, request)
         body = body_of(LimitBody, octets)
         administration_of(site).users.set_limit(
             name_of(request, "user"), name_of(request, "limit"), body.value, by=who.user.name
         )
-        return no_content()
+        return await answer_done(site)
 
     @router.delete("/api/user-limits/{user}/{limit}", **one_route(None))
     async def delete_user_limit(request: Request) -> Response:
         """Lift a limit of a user."""
-        who = await caller(site, request, "administrator")
+        who = await changer(site, request)
         administration_of(site).users.clear_limit(
             name_of(request, "user"), name_of(request, "limit"), by=who.user.name
         )
-        return no_content()
+        return await answer_done(site)
 
     return router

@@ -15,16 +15,19 @@ from pydantic import BaseModel
 from hareline.administration.definitions_export import OPERATOR_POLICY, policy_value
 from hareline.administration.parameters import LIMITS_NAME, VHOST_LIMITS
 from hareline.broker.vhost import VirtualHost
-from hareline.management.api.access import Caller, caller, caller_with_body
+from hareline.management.api.access import Caller, caller
 from hareline.management.api.administering import (
     Body,
     administration_of,
+    answer_done,
+    answer_put,
     body_of,
+    changer,
+    changer_with_body,
     name_of,
-    put_answer,
     vhost_to_change,
 )
-from hareline.management.api.answers import answer, no_content, not_found
+from hareline.management.api.answers import answer, not_found
 from hareline.management.api.listing import listing
 from hareline.management.api.openapi import body_route, list_route, one_route
 from hareline.management.api.site import Site
@@ -104,11 +107,11 @@ def router(site: Site) -> APIRouter:
     @router.put("/api/parameters/{component}/{vhost}/{name}", **body_route(ValueBody))
     async def put_parameter(request: Request) -> Response:
         """Set a parameter."""
-        who, octets = await caller_with_body(site, request, "policymaker")
+        who, octets = await changer_with_body(site, request, "policymaker")
         key = _key_to_change(request, who)
         body = body_of(ValueBody, octets)
         is_new = administration_of(site).parameters.put(*key, body.value, by=who.user.name)
-        done = put_answer(is_new)
+        done = await answer_put(site, is_new)
         if key[0] != VHOST_LIMITS:
             done.headers["Warning"] = f'299 - "kept, but nothing runs a {key[0]} here"'
         return done
@@ -116,10 +119,10 @@ def router(site: Site) -> APIRouter:
     @router.delete("/api/parameters/{component}/{vhost}/{name}", **one_route(None))
     async def delete_parameter(request: Request) -> Response:
         """Delete a parameter."""
-        who = await caller(site, request, "policymaker")
+        who = await changer(site, request, "policymaker")
         key = _key_to_change(request, who)
         administration_of(site).parameters.delete(*key, by=who.user.name)
-        return no_content()
+        return await answer_done(site)
 
     @router.get("/api/shovels", **list_route(LinkInfo))
     @router.get("/api/federation-links", **list_route(LinkInfo))
@@ -153,19 +156,19 @@ def router(site: Site) -> APIRouter:
     @router.put("/api/global-parameters/{name}", **body_route(ValueBody))
     async def put_global_parameter(request: Request) -> Response:
         """Set a global parameter."""
-        who, octets = await caller_with_body(site, request, "administrator")
+        who, octets = await changer_with_body(site, request)
         body = body_of(ValueBody, octets)
         is_new = administration_of(site).parameters.put_global(
             name_of(request, "name"), body.value, by=who.user.name
         )
-        return put_answer(is_new)
+        return await answer_put(site, is_new)
 
     @router.delete("/api/global-parameters/{name}", **one_route(None))
     async def delete_global_parameter(request: Request) -> Response:
         """Delete a global parameter."""
-        who = await caller(site, request, "administrator")
+        who = await changer(site, request)
         administration_of(site).parameters.delete_global(name_of(request, "name"), by=who.user.name)
-        return no_content()
+        return await answer_done(site)
 
     return router
 

@@ -14,15 +14,18 @@ from pydantic import BaseModel
 
 from hareline.auth.permissions import Permissions
 from hareline.auth.users import User
-from hareline.management.api.access import caller, caller_with_body
+from hareline.management.api.access import caller
 from hareline.management.api.administering import (
     Body,
     administration_of,
+    answer_done,
+    answer_put,
     body_of,
+    changer,
+    changer_with_body,
     name_of,
-    put_answer,
 )
-from hareline.management.api.answers import answer, no_content, not_found
+from hareline.management.api.answers import answer, not_found
 from hareline.management.api.listing import listing
 from hareline.management.api.openapi import body_route, list_route, one_route
 from hareline.management.api.site import Site
@@ -128,7 +131,7 @@ def router(site: Site) -> APIRouter:
     @router.put("/api/permissions/{vhost}/{user}", **body_route(PermissionBody))
     async def put_permission(request: Request) -> Response:
         """Set what a user may do in a virtual host; open connections follow at once."""
-        who, octets = await caller_with_body(site, request, "administrator")
+        who, octets = await changer_with_body(site, request)
         body = body_of(PermissionBody, octets)
         is_new = administration_of(site).users.put_permission(
             name_of(request, "user"),
@@ -138,16 +141,16 @@ def router(site: Site) -> APIRouter:
             body.read,
             by=who.user.name,
         )
-        return put_answer(is_new)
+        return await answer_put(site, is_new)
 
     @router.delete("/api/permissions/{vhost}/{user}", **one_route(None))
     async def delete_permission(request: Request) -> Response:
         """Take all permissions of a user in a virtual host."""
-        who = await caller(site, request, "administrator")
+        who = await changer(site, request)
         administration_of(site).users.delete_permission(
             name_of(request, "user"), name_of(request, "vhost"), by=who.user.name
         )
-        return no_content()
+        return await answer_done(site)
 
     @router.get("/api/topic-permissions", **list_route(TopicPermissionInfo))
     async def topic_permissions(request: Request) -> Response:
@@ -182,7 +185,7 @@ def router(site: Site) -> APIRouter:
     @router.put("/api/topic-permissions/{vhost}/{user}", **body_route(TopicPermissionBody))
     async def put_topic_permission(request: Request) -> Response:
         """Set which routing keys a user may use with a topic exchange."""
-        who, octets = await caller_with_body(site, request, "administrator")
+        who, octets = await changer_with_body(site, request)
         body = body_of(TopicPermissionBody, octets)
         is_new = administration_of(site).users.put_topic_permission(
             name_of(request, "user"),
@@ -192,28 +195,28 @@ def router(site: Site) -> APIRouter:
             body.read,
             by=who.user.name,
         )
-        return put_answer(is_new)
+        return await answer_put(site, is_new)
 
     @router.delete("/api/topic-permissions/{vhost}/{user}", **one_route(None))
     async def delete_topic_permissions(request: Request) -> Response:
         """Lift all bounds on the routing keys of a user in a virtual host."""
-        who = await caller(site, request, "administrator")
+        who = await changer(site, request)
         administration_of(site).users.delete_topic_permissions(
             name_of(request, "user"), name_of(request, "vhost"), by=who.user.name
         )
-        return no_content()
+        return await answer_done(site)
 
     @router.delete("/api/topic-permissions/{vhost}/{user}/{exchange}", **one_route(None))
     async def delete_topic_permission(request: Request) -> Response:
         """Lift the bounds on the routing keys of a user for one exchange."""
-        who = await caller(site, request, "administrator")
+        who = await changer(site, request)
         administration_of(site).users.delete_topic_permissions(
             name_of(request, "user"),
             name_of(request, "vhost"),
             name_of(request, "exchange"),
             by=who.user.name,
         )
-        return no_content()
+        return await answer_done(site)
 
     return router
 

@@ -14,16 +14,20 @@ from fastapi.responses import Response
 from pydantic import BaseModel, Field
 
 from hareline.administration.policy_matching import Applied
-from hareline.management.api.access import Tag, caller, caller_with_body
+from hareline.administration.settling import idle
+from hareline.management.api.access import Tag, caller
 from hareline.management.api.administering import (
     Body,
     administration_of,
+    answer_done,
+    answer_put,
     body_of,
+    changer,
+    changer_with_body,
     name_of,
-    put_answer,
     vhost_to_change,
 )
-from hareline.management.api.answers import answer, no_content
+from hareline.management.api.answers import answer
 from hareline.management.api.changing import entered_by
 from hareline.management.api.listing import listing
 from hareline.management.api.openapi import body_route, list_route, one_route
@@ -108,7 +112,7 @@ def _add(router: APIRouter, site: Site, path: str, is_operator: bool, tag: Tag) 
         return answer(describe(found))
 
     async def put_policy(request: Request) -> Response:
-        who, octets = await caller_with_body(site, request, tag)
+        who, octets = await changer_with_body(site, request, tag)
         vhost = vhost_to_change(who, request)
         body = body_of(PolicyBody, octets)
         policies, name = administration_of(site).policies, name_of(request, "name")
@@ -124,16 +128,17 @@ def _add(router: APIRouter, site: Site, path: str, is_operator: bool, tag: Tag) 
             entered = entered_by(site, request, who, vhost.name)
             async with pace_of(request).share() as share:
                 await require_policy_rights(entered, policy, share)
+            await idle(administration_of(site).changes)
             entered.renew()  # of many queues it takes long
-        return put_answer(policies.put(vhost.name, name, **asked, by=who.user.name))
+        return await answer_put(site, policies.put(vhost.name, name, **asked, by=who.user.name))
 
     async def delete_policy(request: Request) -> Response:
-        who = await caller(site, request, tag)
+        who = await changer(site, request, tag)
         vhost = vhost_to_change(who, request)
         administration_of(site).policies.delete(
             vhost.name, name_of(request, "name"), is_operator=is_operator, by=who.user.name
         )
-        return no_content()
+        return await answer_done(site)
 
     of_all, of_vhost, of_one = path, f"{path}/{{vhost}}", f"{path}/{{vhost}}/{{name}}"
     described = f"Every {kind} that the user sees."

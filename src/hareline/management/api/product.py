@@ -14,8 +14,15 @@ from fastapi.responses import Response
 from pydantic import BaseModel
 
 from hareline import __version__
-from hareline.management.api.access import Caller, caller, caller_with_body
-from hareline.management.api.administering import Body, administration_of, body_of, name_of
+from hareline.management.api.access import Caller, caller
+from hareline.management.api.administering import (
+    Body,
+    administration_of,
+    answer_done,
+    body_of,
+    changer_with_body,
+    name_of,
+)
 from hareline.management.api.answers import answer, no_content
 from hareline.management.api.listing import listing
 from hareline.management.api.live import channels_of, open_connections_of
@@ -97,10 +104,10 @@ def router(site: Site) -> APIRouter:
     @router.put("/api/cluster-name", status_code=204, **body_route(NameBody))
     async def name_cluster(request: Request) -> Response:
         """Name the cluster; new connections are told so."""
-        who, octets = await caller_with_body(site, request, "administrator")
+        who, octets = await changer_with_body(site, request)
         body = body_of(NameBody, octets)
         administration_of(site).cluster_name.put(body.name, by=who.user.name)
-        return no_content()
+        return await answer_done(site)
 
     @router.get("/api/version", **one_route(str))
     async def version(request: Request) -> Response:

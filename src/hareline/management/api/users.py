@@ -16,19 +16,22 @@ from pydantic import BaseModel
 from hareline.administration.secrets import algorithm_name, secret_of
 from hareline.auth.passwords import hash_password
 from hareline.auth.users import User
-from hareline.management.api.access import caller, caller_with_body
+from hareline.management.api.access import caller
 from hareline.management.api.administering import (
     Body,
     administration_of,
+    answer_done,
+    answer_put,
     body_of,
+    changer,
+    changer_with_body,
     name_of,
-    put_answer,
+    run_changes,
 )
-from hareline.management.api.answers import answer, no_content
+from hareline.management.api.answers import answer
 from hareline.management.api.listing import listing
 from hareline.management.api.openapi import body_route, list_route, one_route
 from hareline.management.api.site import Site
-from hareline.management.pace import pace_of
 from hareline.management.refusals import Refusal
 
 
@@ -97,11 +100,11 @@ def router(site: Site) -> APIRouter:
     @router.post("/api/users/bulk-delete", **body_route(BulkDelete))
     async def bulk_delete(request: Request) -> Response:
         """Delete several users; those that are not there are no error."""
-        who, octets = await caller_with_body(site, request, "administrator")
+        who, octets = await changer_with_body(site, request)
         body = body_of(BulkDelete, octets)
         steps = administration_of(site).users.delete_all(body.users, by=who.user.name)
-        await pace_of(request).run(steps)
-        return no_content()
+        await run_changes(site, request, steps)
+        return await answer_done(site)
 
     @router.get("/api/users/{user}", **one_route(UserInfo))
     async def user(request: Request) -> Response:
@@ -112,12 +115,12 @@ def router(site: Site) -> APIRouter:
     @router.put("/api/users/{user}", **body_route(UserBody))
     async def put_user(request: Request) -> Response:
         """Make a user, or change its password and tags. Without a password it has none."""
-        who, octets = await caller_with_body(site, request, "administrator")
+        who, octets = await changer_with_body(site, request)
         body = body_of(UserBody, octets)
         secret = None
         if body.password:
             secret = await asyncio.to_thread(secret_of, body.password, hashing())
-            who = await caller(site, request, "administrator")  # which may have changed meanwhile
+            who = await changer(site, request)  # which may have changed meanwhile
         is_new = administration_of(site).users.put(
             name_of(request, "user"),
             password=body.password,
@@ -127,14 +130,14 @@ def router(site: Site) -> APIRouter:
             secret=secret,
             by=who.user.name,
         )
-        return put_answer(is_new)
+        return await answer_put(site, is_new)
 
     @router.delete("/api/users/{user}", **one_route(None))
     async def delete_user(request: Request) -> Response:
         """Delete a user; its connections are closed."""
-        who = await caller(site, request, "administrator")
+        who = await changer(site, request)
         administration_of(site).users.delete(name_of(request, "user"), by=who.user.name)
-        return no_content()
+        return await answer_done(site)
 
     @router.get("/api/auth/hash_password/{password}", **one_route(PasswordHash))
     async def hashed(request: Request) -> Response:

@@ -14,13 +14,17 @@ from pydantic import BaseModel
 
 from hareline.auth.users import INTERNAL
 from hareline.broker.vhost import VirtualHost
-from hareline.management.api.access import caller, caller_with_body
+from hareline.management.api.access import caller
 from hareline.management.api.administering import (
     Body,
     administration_of,
+    answer_done,
+    answer_put,
     body_of,
+    changer,
+    changer_with_body,
     name_of,
-    put_answer,
+    settle_change,
 )
 from hareline.management.api.answers import answer, no_content
 from hareline.management.api.listing import listing, picked_columns
@@ -93,7 +97,7 @@ def router(site: Site) -> APIRouter:
     @router.put("/api/vhosts/{vhost}", **body_route(VhostBody))
     async def put_vhost(request: Request) -> Response:
         """Make a virtual host, which the user may then use, or change what is said of it."""
-        who, octets = await caller_with_body(site, request, "administrator")
+        who, octets = await changer_with_body(site, request)
         body = body_of(VhostBody, octets)
         name, administration = name_of(request, "vhost"), administration_of(site)
         is_new = administration.vhosts.put(
@@ -107,20 +111,22 @@ def router(site: Site) -> APIRouter:
         )
         # who makes one may use it, as in RabbitMQ; another authority is not told
         if is_new and who.user.backend == INTERNAL and not who.may_enter(name):
+            await settle_change(site)
+            who = await changer(site, request)
             administration.users.put_permission(
                 who.user.name, name, ".*", ".*", ".*", by=who.user.name
             )
-        return put_answer(is_new)
+        return await answer_put(site, is_new)
 
     @router.delete("/api/vhosts/{vhost}", **one_route(None))
     async def delete_vhost(request: Request) -> Response:
         """Delete a virtual host with all that is in it; its connections are closed."""
-        await caller(site, request, "administrator")
+        await changer(site, request)
         vhosts, name = administration_of(site).vhosts, name_of(request, "vhost")
         await pace_of(request).run(vhosts.end_connections(name))
-        who = await caller(site, request, "administrator")  # of many connections it takes long
+        who = await changer(site, request)  # of many connections it takes long
         vhosts.delete(name, by=who.user.name)
-        return no_content()
+        return await answer_done(site)
 
     @router.post("/api/vhosts/{vhost}/start/{node}", **one_route(None))
     async def start_vhost(request: Request) -> Response:
@@ -130,11 +136,11 @@ def router(site: Site) -> APIRouter:
         return no_content()
 
     async def protect(request: Request, is_protected: bool) -> Response:
-        who = await caller(site, request, "administrator")
+        who = await changer(site, request)
         vhosts = administration_of(site).vhosts
         vhost = vhosts.lookup(name_of(request, "vhost"))
         vhosts.put(vhost.name, is_protected=is_protected, by=who.user.name)
-        return no_content()
+        return await answer_done(site)
 
     @router.post("/api/vhosts/{vhost}/deletion/protection", **one_route(None))
     async def protect_vhost(request: Request) -> Response:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -85,10 +86,12 @@ class SqliteAdministration(AdministrationStore):
         self._writer = writer
 
     def put(self, *records: Record) -> None:
-        self._writer.change(*map(_replacing, records))
+        if records:
+            self._writer.change(*map(_replacing, records))
 
     def delete(self, *records: Record) -> None:
-        self._writer.change(*map(_deleting, records))
+        if records:
+            self._writer.change(*map(_deleting, records))
 
     def records(self, kind: type[R]) -> list[R]:
         table = _TABLES[kind]
@@ -112,10 +115,8 @@ class SqliteAdministration(AdministrationStore):
             ).fetchone()
         return bool(row[0])
 
-    def commit(self) -> None:
-        error = self._writer.settle()
-        if error is not None:
-            raise error
+    def when_settled(self, callback: Callable[[StoreError | None], None]) -> bool:
+        return self._writer.when_settled(callback)
 
     def _values(self, kind: type[R], table: _Table, row: tuple[Any, ...]) -> list[Any]:
         """The fields of a record. Raises StoreError for what is not JSON where it should be."""

@@ -185,17 +185,6 @@ class DefinitionWriter:
         self._writing, self._gathered = gathered, None
         self._syncer.submit(gathered)
 
-    def settle(self) -> StoreError | None:
-        """Stop until what was changed so far is durable; returns an error if it is lost."""
-        settled: list[StoreError | None] = []
-        if not self.when_settled(settled.append):
-            return None
-        assert self._syncer is not None
-        while not settled:
-            self.commit()
-            self._syncer.drain()
-        return settled[0]
-
     def drain(self, until_s: float = math.inf) -> bool:
         """Stop until all changes are durable or lost.
 

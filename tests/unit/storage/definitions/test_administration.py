@@ -99,14 +99,18 @@ def test_a_queue_declared_later_has_nothing_of_a_deleted_one(reopened: Open) -> 
     assert definitions.add_queue("v", "q", is_auto_delete=False, arguments={}) != first
 
 
-def test_commit_says_what_was_lost(reopened: Open, path: Path) -> None:
-    definitions = reopened()
+def test_who_waits_is_told_what_was_lost(reopened: Open, path: Path) -> None:
+    definitions, disk = reopened(), InlineSyncer()
     store = definitions.administration
-    definitions.gather(InlineSyncer(), lambda: None)
-    store.commit()  # nothing has gathered
+    told: list[StoreError | None] = []
+    definitions.gather(disk, lambda: None)
+    assert not store.when_settled(told.append), "nothing has gathered"
     store.put(records("/")[0], GlobalParameterRecord("g", 1))
-    with refusing(path, "global_parameters"), pytest.raises(StoreError, match="no room"):
-        store.commit()
+    assert store.when_settled(told.append)
+    definitions.commit()
+    with refusing(path, "global_parameters"):
+        disk.step()
+    assert ["no room" in str(each) for each in told] == [True]
     assert all_records(reopened()) == []
 
 

@@ -324,14 +324,3 @@ class TestWhatIsLost:
         assert gathering.undone == ["b"]
         assert len(gathering.told) == 2
         assert [bug.count("mine") for bug in bugs] == [1, 1, 1]
-
-    def test_who_stops_for_it_hears_of_a_loss(self, gathering: Gathering) -> None:
-        writer = gathering.definitions._writer
-        assert writer.settle() is None
-        gathering.add("a")
-        assert writer.settle() is None
-        gathering.add("b")
-        with no_room(gathering.path):
-            error = writer.settle()
-        assert error is not None
-        assert gathering.seen == ["a"]

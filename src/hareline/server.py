@@ -25,7 +25,6 @@ from hareline.administration import Administration, AdministrationError
 from hareline.administration.definitions_files import definition_files, read_definitions
 from hareline.administration.definitions_import import Import, report_import
 from hareline.administration.password_upgrades import PasswordUpgrades
-from hareline.administration.settling import settled
 from hareline.amqp.context import Context
 from hareline.amqp.unacked_watch import UnackedWatch
 from hareline.auth.backends import AuthChain
@@ -38,6 +37,7 @@ from hareline.broker.queues.paging.window import set_spooling
 from hareline.clock import Clock
 from hareline.errors import StoreError
 from hareline.logs import set_level
+from hareline.management.settling import settled
 from hareline.metrics.meters import JournalMeter
 from hareline.net.binding import Address, bind_all, close_all
 from hareline.net.collector import collection_off
@@ -478,6 +478,8 @@ class Broker:
 
     def reload(self, settings: Settings) -> None:
         """Take over what can be changed while running, and report what cannot."""
+        if self.administration.changes.when_settled(lambda _error: self.reload(settings)):
+            return  # what is under way rests upon the settings in force
         changed = changed_options(self.settings, settings)
         context = self.context
         waiting = restart_options(self._started_with, settings)  # reported until the restart

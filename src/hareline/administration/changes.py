@@ -1,8 +1,9 @@
 """How a change is made: durable first, then in memory, then told to the listeners.
 
 Each part of ``hareline.administration`` writes through one ``Changes``. A store may write later, so
-a part says what is to be done then; who asked for a change waits with ``settling``. Whoever begins
-a change waits before for those of others, so that none is made upon what is about to change.
+a part says what is to be done then; who asked for a change waits with ``management.settling``. A
+change is begun when no other is under way, so that none rests upon what is about to change. In a
+batch memory comes first, since its parts rest upon one another.
 
 Invariant: what a listener is told is durable, or will be with the end of the batch it belongs to.
 """
@@ -21,10 +22,6 @@ from hareline.storage.administration import AdministrationStore, Record
 INTERNAL: Final = "rmq-internal"
 
 Listener = Callable[[str, Mapping[str, Any]], None]
-
-
-def _nothing() -> None:
-    """Nothing is left to be done."""
 
 
 class Changes:
@@ -47,7 +44,7 @@ class Changes:
 
     def write(
         self,
-        apply: Callable[[], None] = _nothing,
+        apply: Callable[[], None],
         *,
         put: Iterable[Record] = (),
         delete: Iterable[Record] = (),
@@ -66,6 +63,11 @@ class Changes:
             apply()
         else:
             self._when_durable(apply)
+
+    def sweep(self, vhost: str) -> None:
+        """Delete once more what is kept of a virtual host, with the next change if need be."""
+        self.store.delete_vhost(vhost, is_repeated=True)
+        self._when_durable(_nothing, is_repeated=True)
 
     def when_settled(self, callback: Callable[[StoreError | None], None]) -> bool:
         """Call this when all changes are durable, or one is lost; False if there are none."""
@@ -90,15 +92,16 @@ class Changes:
             yield
         finally:
             self._is_batch = was_batch
-        if not was_batch:
-            self._when_durable(_nothing)
+            if not was_batch:
+                self._when_durable(_nothing)
 
-    def _when_durable(self, apply: Callable[[], None]) -> None:
+    def _when_durable(self, apply: Callable[[], None], *, is_repeated: bool = False) -> None:
         context = copy_context()
 
         def on_settled(error: StoreError | None) -> None:
             self._pending -= 1
-            self._error = self._error or error
+            if not is_repeated:
+                self._error = self._error or error
             try:
                 if error is None:
                     context.run(apply)
@@ -117,3 +120,7 @@ class Changes:
         error, self._error = self._error, None
         for callback in waiting:
             callback(error)
+
+
+def _nothing() -> None:
+    """Nothing is left to be done."""

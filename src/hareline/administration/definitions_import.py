@@ -5,7 +5,7 @@
 listed with the reason, and the others go on. A second import of the same file changes nothing. Text
 in RabbitMQ's form for octets that are not UTF-8 is those octets again.
 
-Invariant: what was done in a step is durable when the step has ended.
+Invariant: what was done in a step is durable when the changes are settled after it.
 """
 
 from __future__ import annotations

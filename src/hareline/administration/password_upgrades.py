@@ -38,7 +38,7 @@ class PasswordUpgrades:
         """The password of this user was right. Has it hashed again if its hash is a quick one."""
         if user.hashing == NEW_ALGORITHM or self._algorithm() != NEW_ALGORITHM:
             return
-        if user.name in self._under_way or not self._users.owns(user):
+        if user.name in self._under_way or not self._users.can_rehash(user):
             return
         self._under_way.add(user.name)
         work = partial(hash_password, password, NEW_ALGORITHM)
@@ -49,6 +49,9 @@ class PasswordUpgrades:
         self._under_way.discard(user.name)
         if password_hash is None:
             return
-        done = partial(self._report, events.PASSWORD_REHASHED, user=user.name, before=user.hashing)
+
+        def report() -> None:
+            self._report(events.PASSWORD_REHASHED, user=user.name, before=user.hashing)
+
         with suppress(StoreError):  # the next login tries again
-            self._users.rehash(user, password_hash, NEW_ALGORITHM, done)
+            self._users.rehash(user, password_hash, NEW_ALGORITHM, report)

@@ -9,7 +9,7 @@ Invariant: the registry has exactly the users that the settings, or a record of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -252,11 +252,12 @@ class Users:
             if vhost not in given
         ]
 
-    def owns(self, user: User) -> bool:
-        """True if a record has the hash of this user, as it is here."""
+    def can_rehash(self, user: User) -> bool:
+        """True if a record has the hash of this user, as it is here, and nothing is under way."""
         record = self._records.get(user.name)
         return (
             record is not None
+            and not self._changes.is_pending
             and record.is_own
             and not self.origins.fixes_user(user.name)
             and (record.password_hash, record.hashing) == (user.password_hash, user.hashing)
@@ -265,8 +266,8 @@ class Users:
     def rehash(
         self, user: User, password_hash: str, hashing: str, on_done: Callable[[], None]
     ) -> None:
-        """Store the same password by another hash, unless something is being changed or was."""
-        if self._changes.is_pending or not self.owns(user):
+        """Store the same password by another hash, if that can be done now."""
+        if not self.can_rehash(user):
             return
         record = self._records[user.name]._replace(password_hash=password_hash, hashing=hashing)
 
@@ -283,22 +284,29 @@ class Users:
         Raises AdministrationError: there is none, or the settings name it.
         """
         self.lookup(name)
+        self._check_not_fixed(name)
+        self._delete((name,), by)
+
+    def _check_not_fixed(self, name: str) -> None:
         if self.origins.fixes_user(name):
             raise self.origins.user_is_fixed(name)
-        gone: list[Record] = [
-            *self._permissions.get(name, {}).values(),
-            *self._topics.get(name, {}).values(),
-            *([self._records[name]] if name in self._records else []),
-        ]
-        removed = [RemovedDefault("user", name)] if name in self.origins.users else []
+
+    def _delete(self, names: Sequence[str], by: str) -> None:
+        gone: list[Record] = []
+        for name in names:
+            gone += self._permissions.get(name, {}).values()
+            gone += self._topics.get(name, {}).values()
+            gone += [self._records[name]] if name in self._records else []
+        removed = [RemovedDefault("user", name) for name in names if name in self.origins.users]
 
         def apply() -> None:
             self._removed.update(each.name for each in removed)
-            self._records.pop(name, None)
-            self._permissions.pop(name, None)
-            self._topics.pop(name, None)
-            self._compose(name)
-            self._changes.tell("user.deleted", by, name=name)
+            for name in names:
+                self._records.pop(name, None)
+                self._permissions.pop(name, None)
+                self._topics.pop(name, None)
+                self._compose(name)
+                self._changes.tell("user.deleted", by, name=name)
 
         self._changes.write(apply, delete=gone, put=removed)
 
@@ -311,13 +319,10 @@ class Users:
         """
         there = [name for name in dict.fromkeys(names) if name in self._context.users]
         for name in there:
-            if self.origins.fixes_user(name):
-                raise self.origins.user_is_fixed(name)
+            self._check_not_fixed(name)
         for start in range(0, len(there), _DELETED_AT_ONCE):
-            with self._changes.batch():
-                for name in there[start : start + _DELETED_AT_ONCE]:
-                    if name in self._context.users:  # not deleted since the step before
-                        self.delete(name, by=by)
+            step = there[start : start + _DELETED_AT_ONCE]
+            self._delete([name for name in step if name in self._context.users], by)
             yield
 
     # --------------------------------------------------------------------------- permissions

@@ -1,7 +1,7 @@
 """A deleted virtual host taken apart in memory, in shares.
 
-Started by ``administration.vhosts`` when nothing of it is on disk any more and no client can reach
-it. Its queues give back what they hold in the journal and in memory.
+Started by ``administration.vhosts`` when it is deleted on disk and no client can reach it. Its
+queues give back what they hold in the journal and in memory.
 
 Invariant: nothing is written to the definitions, which have nothing of it.
 """

@@ -4,8 +4,8 @@ Called by ``management.api`` and by the import of definitions. ``server`` hands 
 host is made; what it is made of on disk comes back through the settings and the records at the next
 start.
 
-Invariant: a virtual host that is deleted is deleted on disk first, so none of it comes back; what
-of it is in memory goes in shares, while no client can reach it any more.
+Invariant: a virtual host that is deleted is deleted on disk first, and once more when no client can
+reach it, so none of it comes back; what of it is in memory goes in shares.
 """
 
 from __future__ import annotations
@@ -180,8 +180,7 @@ class Vhosts:
             if record.is_traced != before.is_traced:
                 self._changes.tell("vhost.tracing.set", by, name=name, tracing=record.is_traced)
 
-        if record != before or is_new:
-            self._changes.write(apply, put=[record])
+        self._changes.write(apply, put=[record])
         return is_new
 
     def end_connections(self, name: str) -> Generator[None, None, None]:
@@ -213,8 +212,7 @@ class Vhosts:
             self._context.vhost_connection_limits.pop(name, None)
             self._remove(vhost)
             self._changes.tell("vhost.deleted", by, name=name)
-            # once more, for what clients have declared while the deletion was being written
-            self._changes.write(vhost=name)
+            self._changes.sweep(name)  # what clients have declared meanwhile
 
         self._changes.write(apply, vhost=name, put=removed)
 

@@ -155,8 +155,11 @@ class AdministrationStore(metaclass=ABCMeta):
         """All records of a kind, by key."""
 
     @abstractmethod
-    def delete_vhost(self, name: str) -> None:
-        """Delete a virtual host with all records and all definitions that belong to it."""
+    def delete_vhost(self, name: str, *, is_repeated: bool = False) -> None:
+        """Delete a virtual host with all records and all definitions that belong to it.
+
+        ``is_repeated``: with the next change if it is lost.
+        """
 
     @abstractmethod
     def has_definitions(self, vhost: str) -> bool:
@@ -184,7 +187,7 @@ class MemoryAdministration(AdministrationStore):
     def records(self, kind: type[R]) -> list[R]:
         return []
 
-    def delete_vhost(self, name: str) -> None:
+    def delete_vhost(self, name: str, *, is_repeated: bool = False) -> None:
         """It was in memory only."""
 
     def has_definitions(self, vhost: str) -> bool:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from contextvars import ContextVar
 from dataclasses import replace
 from pathlib import Path
@@ -211,6 +213,38 @@ def test_what_is_declared_while_its_virtual_host_is_being_deleted_goes_too(slow:
     slow.administration.vhosts.put("shop")
     slow.write()
     assert "shop" in slow.context.vhosts
+
+
+def test_what_was_declared_meanwhile_goes_with_the_next_change_if_need_be(slow: Slow) -> None:
+    slow.administration.vhosts.delete("shop")
+    slow.definitions.add_queue("shop", "late", is_auto_delete=False, arguments={})
+    slow.administration.changes.when_settled(slow.settled.append)
+    slow.definitions.commit()
+    slow.disk.step()
+    with closing(sqlite3.connect(slow.path, isolation_level=None)) as outside:
+        outside.execute(
+            "CREATE TRIGGER refuse BEFORE DELETE ON queues BEGIN SELECT RAISE(ABORT, 'no'); END"
+        )
+        slow.write()
+        outside.execute("DROP TRIGGER refuse")
+    assert slow.settled == [None], "it is deleted"
+    assert slow.definitions.vhosts() == ["shop"]
+    slow.administration.parameters.put_global("a", 1)
+    slow.write()
+    assert slow.definitions.vhosts() == []
+
+
+def test_users_are_deleted_together_and_not_at_all_if_that_is_lost(slow: Slow) -> None:
+    steps = slow.administration.users.delete_all(["ann", "guest", "nobody"])
+    before = slow.state()
+    next(steps)
+    slow.administration.parameters.put_global("poison", 1)
+    with refusing(slow.path, "global_parameters"):
+        slow.write()
+    assert slow.state() == before
+    list(slow.administration.users.delete_all(["ann", "guest", "nobody"]))
+    slow.write()
+    assert len(slow.users) == 0
 
 
 def test_an_import_is_in_force_at_once_and_settled_step_by_step(slow: Slow) -> None:

@@ -1,8 +1,8 @@
 """Who asks, and what they may see and do: tags, visible virtual hosts, rights by name.
 
 Every route of ``management.api`` begins with ``await caller(site, request)``, or with the tag that
-it needs as third argument; one that takes a body with ``caller_with_body``. The rules are
-RabbitMQ's:
+it needs as third argument; one that takes a body with ``caller_with_body``, and one that changes
+what is administered with their likes in ``api.administering``. The rules are RabbitMQ's:
 
 =============  ===================================================================================
 management     the virtual hosts that the user has permissions in, and its own connections

@@ -3,13 +3,14 @@
 ``management.app`` turns an ``AdministrationError`` into an answer by ``refusal_of``. A route that
 changes something begins with ``changer`` or ``changer_with_body``, which wait until no other change
 is under way, changes without an ``await`` behind that, and ends with ``answer_put`` or
-``answer_done``, which wait until the change is durable.
+``answer_done``, which wait until the change is durable. ``run_changes`` does so for many of them.
 
 Invariant: a change is told to the listeners with the name of the user who asked for it.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Generator
 from typing import Final, TypeVar
@@ -19,7 +20,6 @@ from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict
 
 from hareline.administration import Administration, AdministrationError
-from hareline.administration.settling import idle
 from hareline.broker.vhost import VirtualHost
 from hareline.management.api.access import Caller, Tag, caller
 from hareline.management.api.answers import created, no_content
@@ -29,6 +29,7 @@ from hareline.management.bodies import parse_body, read_body
 from hareline.management.pace import pace_of
 from hareline.management.paths import name_in_path
 from hareline.management.refusals import Refusal
+from hareline.management.settling import idle
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -110,9 +111,9 @@ async def changer_with_body(
     return await changer(site, request, tag), octets
 
 
-async def settle_change(site: Site) -> None:
-    """Return when what was changed is durable. Raises Refusal if it is lost."""
-    await settle(administration_of(site).changes.when_settled, "so not done")
+async def settle_change(site: Site, lost: str = "so not done") -> None:
+    """Return when what was changed is durable. Raises Refusal, which has ``lost``, if it is not."""
+    await settle(administration_of(site).changes.when_settled, lost)
 
 
 async def answer_put(site: Site, is_new: bool) -> Response:
@@ -137,4 +138,4 @@ async def run_changes(site: Site, request: Request, steps: Generator[None, None,
             is_over = next(steps, _OVER) is _OVER
             lost = "so a restart does not have the last of what was done"
             await share.wait_for(settle(changes.when_settled, lost))
-            await share.pause()
+            await share.wait_for(asyncio.sleep(0))  # who waits for this batch goes before the next

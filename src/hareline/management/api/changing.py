@@ -18,7 +18,6 @@ from typing import Annotated, Any, Final
 from fastapi import Request
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
-from hareline.administration.settling import WhenSettled, settled
 from hareline.amqp.happenings import acting
 from hareline.auth.access_rules import AccessRules
 from hareline.auth.permissions import AccessChecker, Resource, Right
@@ -34,6 +33,7 @@ from hareline.management.api.site import Site
 from hareline.management.bodies import BODY_MAX_BYTES, read_body
 from hareline.management.paths import exchange_name, name_in_path
 from hareline.management.refusals import Refusal
+from hareline.management.settling import WhenSettled, settled
 from hareline.message import Table, encode_fields
 
 NAME_MAX_OCTETS: Final = 255

@@ -17,7 +17,7 @@ from hareline.administration.definitions_import import Import, report_import
 from hareline.administration.definitions_rabbitmq import ForRabbitMQ
 from hareline.broker.vhost import VirtualHost
 from hareline.management.api.access import caller
-from hareline.management.api.administering import administration_of, name_of, run_changes
+from hareline.management.api.administering import administration_of, changer, name_of, run_changes
 from hareline.management.api.answers import answer, no_content
 from hareline.management.api.definitions_body import definitions_in
 from hareline.management.api.listing import flag
@@ -190,7 +190,7 @@ async def _imported(site: Site, request: Request, vhost: str | None = None) -> R
             given = await pace.run(definitions_in(octets, request.headers.get("Content-Type", "")))
         except ValueError as error:
             raise Refusal(400, "bad_request", str(error)) from None
-    who = await caller(site, request, "administrator")
+    who = await changer(site, request)
     if vhost is not None:
         who.vhost(vhost)
     by = who.user.name

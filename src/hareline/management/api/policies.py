@@ -14,7 +14,6 @@ from fastapi.responses import Response
 from pydantic import BaseModel, Field
 
 from hareline.administration.policy_matching import Applied
-from hareline.administration.settling import idle
 from hareline.management.api.access import Tag, caller
 from hareline.management.api.administering import (
     Body,
@@ -128,8 +127,8 @@ def _add(router: APIRouter, site: Site, path: str, is_operator: bool, tag: Tag) 
             entered = entered_by(site, request, who, vhost.name)
             async with pace_of(request).share() as share:
                 await require_policy_rights(entered, policy, share)
-            await idle(administration_of(site).changes)
-            entered.renew()  # of many queues it takes long
+            who = await changer(site, request, tag)  # of many queues it takes long
+            entered.renew()
         return await answer_put(site, policies.put(vhost.name, name, **asked, by=who.user.name))
 
     async def delete_policy(request: Request) -> Response:

@@ -28,7 +28,7 @@ from hareline.management.api.administering import (
     name_of,
     run_changes,
 )
-from hareline.management.api.answers import answer
+from hareline.management.api.answers import answer, no_content
 from hareline.management.api.listing import listing
 from hareline.management.api.openapi import body_route, list_route, one_route
 from hareline.management.api.site import Site
@@ -104,7 +104,7 @@ def router(site: Site) -> APIRouter:
         body = body_of(BulkDelete, octets)
         steps = administration_of(site).users.delete_all(body.users, by=who.user.name)
         await run_changes(site, request, steps)
-        return await answer_done(site)
+        return no_content()
 
     @router.get("/api/users/{user}", **one_route(UserInfo))
     async def user(request: Request) -> Response:

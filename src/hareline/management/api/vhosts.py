@@ -116,6 +116,7 @@ def router(site: Site) -> APIRouter:
             administration.users.put_permission(
                 who.user.name, name, ".*", ".*", ".*", by=who.user.name
             )
+            await settle_change(site, "so its maker has no permissions in it")
         return await answer_put(site, is_new)
 
     @router.delete("/api/vhosts/{vhost}", **one_route(None))

@@ -103,8 +103,9 @@ class SqliteAdministration(AdministrationStore):
             ).fetchall()
         return [kind(*self._values(kind, table, row)) for row in rows]
 
-    def delete_vhost(self, name: str) -> None:
-        self._writer.change(*(statement(each, (stored_name(name),)) for each in _OF_VHOST))
+    def delete_vhost(self, name: str, *, is_repeated: bool = False) -> None:
+        deletions = (statement(each, (stored_name(name),)) for each in _OF_VHOST)
+        self._writer.change(*deletions, is_removal=is_repeated)
 
     def has_definitions(self, vhost: str) -> bool:
         with store_errors(self._path):

@@ -1,0 +1,108 @@
+"""Administrative changes over HTTP, of which each waits for those before it to be durable."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from hareline.settings import Settings, Storage, VirtualHost
+from hareline.storage.definitions.writer import DefinitionTransaction
+from tests.support.broker_thread import BrokerThread, broker_in_thread
+from tests.support.http_api import HttpApi
+from tests.support.raw_client import TIMEOUT_S
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[BrokerThread]:
+    settings = Settings(data_dir=tmp_path / "data", storage=Storage(kind="journal"))
+    with broker_in_thread(settings, has_http=True) as broker:
+        yield broker
+
+
+@pytest.fixture
+def disk_answers(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+    """While it is cleared, each transaction of the definitions hangs."""
+    answers = threading.Event()
+    answers.set()
+    run = DefinitionTransaction.run
+
+    def wait_and_run(transaction: DefinitionTransaction) -> None:
+        answers.wait(TIMEOUT_S)
+        run(transaction)
+
+    monkeypatch.setattr(DefinitionTransaction, "run", wait_and_run)
+    yield answers
+    answers.set()
+
+
+def url_of(broker: BrokerThread) -> str:
+    return broker.ask(lambda inside: inside.management_url)
+
+
+def test_who_loses_the_right_while_waiting_changes_nothing(
+    broker: BrokerThread, disk_answers: threading.Event
+) -> None:
+    guest = HttpApi(url_of(broker))
+    guest.done("PUT", "/api/users/bob", {"password": "bob", "tags": "administrator"})
+    guest.done("PUT", "/api/permissions/%2F/bob", {"configure": "", "write": "", "read": ""})
+    bob = HttpApi(url_of(broker), "bob", "bob")
+    asked: list[tuple[str, str, object]] = [
+        ("PUT", "/api/users/mallory", {"password": "p", "tags": "administrator"}),
+        ("PUT", "/api/policies/%2F/p", {"pattern": "", "definition": {"expires": 9}}),
+        ("DELETE", "/api/users/guest", None),
+        ("POST", "/api/definitions", {"users": [{"name": "eve", "password_hash": "", "tags": ""}]}),
+    ]
+    with ThreadPoolExecutor(len(asked) + 1) as pool:
+        disk_answers.clear()
+        demotion = pool.submit(guest.call, "PUT", "/api/users/bob", {"password": "bob", "tags": ""})
+        broker.wait_until(lambda inside: inside.administration.changes.is_pending, "the demotion")
+        answers = [pool.submit(bob.call, *each) for each in asked]
+        broker.wait_until(
+            lambda inside: len(inside.administration.changes._waiting) == len(asked) + 1,
+            "all to wait for it",
+        )
+        disk_answers.set()
+        assert demotion.result()[0] == 204
+        assert [answer.result()[0] for answer in answers] == [401] * len(asked)
+    assert [user["name"] for user in guest.get("/api/users")] == ["bob", "guest"]
+    assert guest.get("/api/policies") == []
+
+
+def test_a_long_import_lets_changes_of_others_in_between(broker: BrokerThread) -> None:
+    api, other = HttpApi(url_of(broker)), HttpApi(url_of(broker))
+    items = [{"name": f"p{number}", "value": number} for number in range(6_000)]
+    done = 0
+    with ThreadPoolExecutor(1) as pool:
+        importing = pool.submit(api.call, "POST", "/api/definitions", {"global_parameters": items})
+        while not importing.done():
+            other.done("PUT", "/api/global-parameters/other", {"value": done})
+            done += 1
+        assert importing.result() == (204, None)
+    assert done > 5, "it has dozens of steps"
+    assert len(api.get("/api/global-parameters")) >= len(items) + 1
+
+
+def test_a_reload_waits_for_a_deletion_that_is_under_way(
+    broker: BrokerThread, disk_answers: threading.Event
+) -> None:
+    api = HttpApi(url_of(broker))
+    api.done("PUT", "/api/vhosts/shop", {})
+    with ThreadPoolExecutor(1) as pool:
+        disk_answers.clear()
+        deletion = pool.submit(api.call, "DELETE", "/api/vhosts/shop")
+        broker.wait_until(lambda inside: inside.administration.changes.is_pending, "the deletion")
+        broker.ask(
+            lambda inside: inside.reload(
+                inside.settings.model_copy(
+                    update={"vhosts": (*inside.settings.vhosts, VirtualHost(name="shop"))}
+                )
+            )
+        )
+        disk_answers.set()
+        assert deletion.result()[0] == 204
+    broker.wait_until(lambda inside: "shop" in inside.context.vhosts, "it to be made again")
+    assert api.get("/api/vhosts/shop")["set_by"] == "settings"

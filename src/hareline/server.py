@@ -62,6 +62,7 @@ from hareline.storage.administration import AdministrationStore, MemoryAdministr
 from hareline.storage.interface import MessageStore
 from hareline.storage.memory import MemoryDefinitions, MemoryStore
 from hareline.storage.opening import DiskStorage, StorageCallbacks
+from hareline.storage.recovery.known_queues import known_queues
 from hareline.storage.recovery.reports import RecoveryListener
 from hareline.storage.recovery.restore import VhostRecovery
 from hareline.turn import Turn
@@ -221,6 +222,7 @@ class Broker:
                 on_disk_full=self._on_disk_full,
                 on_failure=self._on_store_failure,
                 on_trouble=report_trouble,
+                known_queues=known_queues,
                 on_measured=self._journal_meter.on_batch,
             ),
             context.clock,

@@ -12,30 +12,21 @@ here nor by another such exchange on its way.                                   
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final
 
 from hareline.broker.archiving import archive_message
-from hareline.broker.enqueueing import Enqueueing
 from hareline.broker.exchanges.delayed import DelayedExchange
-from hareline.broker.exchanges.exchange import Exchange
+from hareline.broker.exchanges.exchange import Route
 from hareline.broker.queues.environment import QueueEnvironment
 from hareline.broker.queues.kinds import TAKEN
 from hareline.broker.queues.policies.delay import DELAY_HEADER, delay_ms_of
 from hareline.broker.queues.policies.expiry import expires_at_ms
-from hareline.broker.queues.ports import QueuePort
 from hareline.message import Message
 
 PREFIX: Final = "amq.delayed."  # reserved, so no client has a queue of such a name
 
 _COPIES: Final = "CC"
 _TRACE_OF_COPIES: Final = b"\x02CC"  # is in the octets if the header is there
-
-# exchange, routing keys, message -> the queues that it reaches by the bindings there are now, and
-# the archives of other exchanges on its way
-Route = Callable[
-    [Exchange, list[str], Message], tuple[tuple[QueuePort, ...], tuple[Enqueueing, ...]]
-]
 
 
 def delay_queue_name(exchange_name: str) -> str:

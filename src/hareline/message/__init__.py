@@ -27,6 +27,7 @@ from hareline.message.message import (
     dead_letter,
     large_message,
     made_message,
+    stored_bytes,
     trace_copy,
 )
 from hareline.message.stored import ContentSource, StoredMessage
@@ -57,5 +58,6 @@ __all__ = [
     "encode_fields",
     "large_message",
     "made_message",
+    "stored_bytes",
     "trace_copy",
 ]

@@ -32,6 +32,9 @@ from hareline.wire.table import Table, Timestamp
 _FRAME_HEAD: Final = 7
 PROPERTIES_START: Final = 19  # frame head 7, class 2, weight 2, body size 8
 _NO_HEADERS: Final = Table()
+# Broker-J counts a message's metadata as it stores it: the payload of the header frame (8 octets
+# less than the frame), exchange and routing key as short strings, and 13 octets of other fields.
+_METADATA_REST_BYTES: Final = 13 - 8
 
 # What ``Message.position`` says of a message that is not written.
 TRANSIENT: Final = 0
@@ -413,3 +416,8 @@ def dead_letter(
     )
     letter.extras = Facts(0, history_size, is_from_default, message.large)
     return letter
+
+
+def stored_bytes(message: Message) -> int:
+    """Body and metadata of a message, as Broker-J counts them for its limits."""
+    return message.size + message.header_size + len(message.address.octets) + _METADATA_REST_BYTES

@@ -29,7 +29,6 @@ from hareline.storage.journal.files import Files
 from hareline.storage.journal.format.positions import number_of_name
 from hareline.storage.journal.syncer import ThreadSyncer
 from hareline.storage.journal.writer import OnMeasured, Sync
-from hareline.storage.recovery.known_queues import known_queues
 from hareline.storage.recovery.progress import RecoveryProgress
 from hareline.storage.recovery.queue_contents import KnownQueue, QueueContents
 from hareline.storage.recovery.read_journal import JournalRecovery
@@ -59,6 +58,7 @@ class StorageCallbacks:
     ``hand_back``: has a function called on the loop, from any thread. ``on_disk_full``: True if the
     store has no room for what comes next, False when it has room again. ``on_failure``: the store
     writes no more, for this reason. ``on_trouble``: a text on what went wrong and loses nothing.
+    ``known_queues``: every queue of the definitions by its id, with what its arguments say.
     ``on_measured``: of each batch its octets, and the seconds of write and sync; None: not wanted.
     """
 
@@ -66,6 +66,7 @@ class StorageCallbacks:
     on_disk_full: Callable[[bool], None]
     on_failure: Callable[[str], None]
     on_trouble: Callable[[str], None]
+    known_queues: Callable[[SqliteDefinitions], dict[int, KnownQueue]]
     on_measured: OnMeasured | None = None
 
 
@@ -143,7 +144,7 @@ class DiskStorage:
 
     def recover(self) -> Generator[None, None, None]:
         """Read the journal; yields after each large piece. The store has started at the end."""
-        self._queues = known_queues(self.definitions)
+        self._queues = self._callbacks.known_queues(self.definitions)
         self._progress = RecoveryProgress(
             self._listener.on_progress, len(self._queues) + self.definitions.binding_count
         )

@@ -21,6 +21,7 @@ from hareline.storage.definitions.schema import FILE_NAME
 from hareline.storage.directory import DataDirectory
 from hareline.storage.journal.damage import Decision
 from hareline.storage.opening import DiskStorage, StorageCallbacks, StorageOptions
+from hareline.storage.recovery.known_queues import known_queues
 from hareline.storage.recovery.reports import RecoveryListener
 from hareline.storage.recovery.restore import VhostRecovery
 from hareline.turn import Turn
@@ -49,6 +50,10 @@ class Listener(RecoveryListener):
 SEGMENT_BYTES = 1 << 20
 
 
+def _ignore(_: object) -> None:
+    """What the storage tells is of no interest."""
+
+
 class Machine:
     """A data directory, and brokers that open it one after the other."""
 
@@ -75,6 +80,7 @@ class Opened:
             lambda _: None,
             machine.failures.append,
             machine.troubles.append,
+            known_queues,
         )
         self.storage = DiskStorage(machine.options(policy), callbacks, Clock(), machine.listener)
         try:
@@ -301,7 +307,7 @@ def test_a_virtual_host_that_is_not_served_is_named_and_its_messages_stay(
     first.publish(b"kept")
     first.close()
     without = machine.options(Decision.FAIL)
-    callbacks = StorageCallbacks(lambda _: None, lambda _: None, lambda _: None, lambda _: None)
+    callbacks = StorageCallbacks(_ignore, _ignore, _ignore, _ignore, known_queues)
     storage = DiskStorage(without, callbacks, Clock(), machine.listener)
     for _ in storage.recover():
         pass

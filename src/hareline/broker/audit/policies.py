@@ -19,9 +19,8 @@ from hareline.broker.queues.policies.overflow import Overflow
 
 if TYPE_CHECKING:
     from hareline.broker.audit.recorder import AuditRecorder
-    from hareline.broker.delayed_queues import Route
     from hareline.broker.enqueueing import Enqueueing
-    from hareline.broker.exchanges.exchange import Exchange
+    from hareline.broker.exchanges.exchange import Exchange, Route
     from hareline.broker.queues.dead_letters.targets import Targets
     from hareline.broker.queues.entry import QueueEntry
     from hareline.broker.queues.environment import QueueEnvironment

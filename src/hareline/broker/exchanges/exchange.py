@@ -9,12 +9,14 @@ cache, unless ``is_static`` is False; then it calls it for every message.       
 from __future__ import annotations
 
 from abc import ABCMeta, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import ClassVar, Protocol
 
 from hareline.broker.enqueueing import Enqueueing
 from hareline.broker.exchanges.alternate import ALTERNATE_BINDING, ALTERNATE_EXCHANGE
+from hareline.broker.queues.ports import QueuePort
 from hareline.compiled import mypyc_attr
+from hareline.message import Message
 from hareline.statistics.counts import ExchangeCounts
 
 Arguments = Mapping[str, object]
@@ -135,3 +137,10 @@ class Exchange(metaclass=ABCMeta):
 
     def __repr__(self) -> str:
         return f"<{self.type_name} exchange {self.name!r}>"
+
+
+# exchange, routing keys, message -> the queues that it reaches by the bindings there are now, and
+# the archives of other exchanges on its way
+Route = Callable[
+    [Exchange, list[str], Message], tuple[tuple[QueuePort, ...], tuple[Enqueueing, ...]]
+]

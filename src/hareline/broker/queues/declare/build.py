@@ -15,8 +15,9 @@ from typing import Final
 from hareline.broker.audit.policies import AuditedDeadLetters, AuditedOverflow, WatchedRoute
 from hareline.broker.audit.queue import AuditedQueue
 from hareline.broker.audit.recorder import AUDIT_STREAM
-from hareline.broker.delayed_queues import DelayedSender, Route, delay_queue_name
+from hareline.broker.delayed_queues import DelayedSender, delay_queue_name
 from hareline.broker.exchanges.delayed import DelayedExchange
+from hareline.broker.exchanges.exchange import Route
 from hareline.broker.exchanges.filtered import SELECTOR_ARGUMENT
 from hareline.broker.queues.dead_letters.dead_letters import DeadLetters
 from hareline.broker.queues.dead_letters.targets import alternate_of, find_targets

@@ -33,7 +33,7 @@ from hareline.broker.queues.paging.log_columns import (
     Recent,
 )
 from hareline.broker.queues.paging.pages import Page, Pager
-from hareline.broker.queues.policies.overflow import stored_bytes
+from hareline.message import stored_bytes
 from hareline.storage.interface import SPOOLED
 
 if TYPE_CHECKING:

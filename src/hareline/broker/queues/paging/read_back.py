@@ -19,9 +19,8 @@ from typing import TYPE_CHECKING, Final
 
 from hareline import events
 from hareline.broker.queues.entry import ACQUIRED, SETTLED, NumberedEntry, QueueEntry
-from hareline.broker.queues.policies.overflow import stored_bytes
 from hareline.errors import StoreError
-from hareline.message import ContentSource, StoredMessage
+from hareline.message import ContentSource, StoredMessage, stored_bytes
 
 if TYPE_CHECKING:
     from hareline.broker.queues.environment import QueueEnvironment

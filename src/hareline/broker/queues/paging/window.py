@@ -32,10 +32,9 @@ from hareline.broker.queues.entry import ACQUIRED, SETTLED, QueueEntry
 from hareline.broker.queues.paging.pages import PAGE_BYTES, PAGE_ENTRIES, Page
 from hareline.broker.queues.paging.read_back import ReadBack, offset_of
 from hareline.broker.queues.part_ports import PagingPort
-from hareline.broker.queues.policies.overflow import stored_bytes
 from hareline.broker.queues.ports import QueuePort
 from hareline.errors import StoreError
-from hareline.message import Message, StoredMessage
+from hareline.message import Message, StoredMessage, stored_bytes
 from hareline.storage.interface import SPOOLED
 
 if TYPE_CHECKING:

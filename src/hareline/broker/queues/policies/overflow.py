@@ -37,6 +37,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from hareline import events
 from hareline.broker.queues.part_ports import OverflowPort
 from hareline.broker.queues.ports import QueuePort
+from hareline.message import stored_bytes
 
 if TYPE_CHECKING:
     from hareline.broker.queues.entry import QueueEntry
@@ -59,9 +60,6 @@ DROPPED_AT_ONCE: Final = 2048  # some milliseconds; the rest is dropped in the n
 RESUME_PERCENT: Final = 80.0  # Broker-J: queue.queueFlowResumeLimit
 
 _NO_LIMIT: Final = sys.maxsize
-# Broker-J counts a message's metadata as it stores it: the payload of the header frame (8 octets
-# less than the frame), exchange and routing key as short strings, and 13 octets of other fields.
-_METADATA_REST_BYTES: Final = 13 - 8
 
 
 class StoppedPublisher(ABC):
@@ -491,8 +489,3 @@ class Overflow(OverflowPort):
     def __repr__(self) -> str:
         limits = f"{self.max_length} messages, {self.max_length_bytes} octets"
         return f"<Overflow {self.policy}, {limits}>"
-
-
-def stored_bytes(message: Message) -> int:
-    """Body and metadata of a message, as Broker-J counts them for its limits."""
-    return message.size + message.header_size + len(message.address.octets) + _METADATA_REST_BYTES

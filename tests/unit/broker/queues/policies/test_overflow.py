@@ -22,9 +22,8 @@ from hareline.broker.queues.policies.overflow import (
     Overflow,
     OverflowPolicy,
     StoppedPublisher,
-    stored_bytes,
 )
-from hareline.message import Message
+from hareline.message import Message, stored_bytes
 from hareline.wire.table import Table
 from tests.support.consumers import RecordingConsumer
 from tests.support.messages import make_message

@@ -14,8 +14,8 @@ from typing import Final
 
 from hareline.administration.parameters import COMPONENTS, VHOST_LIMITS
 from hareline.administration.policy_keys import KEYS, WITHOUT_EFFECT
-from hareline.broker.exchanges.registry import EXCHANGE_TYPES
-from hareline.broker.queues.declare.table import BY_NAME
+from hareline.broker.exchange_types import EXCHANGE_TYPES
+from hareline.queues.declare.table import BY_NAME
 
 HAS: Final = "has it"
 NO_EFFECT: Final = "taken, no effect"

@@ -24,8 +24,8 @@ def compiled() -> list[str]:
 
 
 def test_the_hot_modules_are_compiled() -> None:
-    assert {"wire.decoder", "amqp.publishing", "broker.queues.books"} < set(compiled())
-    assert {"storage.writing.ledger", "storage.contents.store"} < set(compiled())
+    assert {"wire.decoder", "amqp.publishing", "queues.books"} < set(compiled())
+    assert {"storage.store.ledger", "storage.store.content_store"} < set(compiled())
 
 
 def test_the_files_are_those_of_the_modules() -> None:

@@ -1,9 +1,9 @@
-"""No modules import each other in a circle; what finds circles is tested on small trees."""
+"""Neither files nor folders import each other in a circle; the finder is tested on small trees."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from pathlib import Path
 
 import pytest
@@ -15,15 +15,37 @@ PACKAGE = ROOT / "src" / "hareline"
 
 
 def import_circles(package: Path) -> list[list[str]]:
-    """The groups of modules that all reach each other by imports, in sorted order."""
+    """Groups of modules that all reach each other by imports, in sorted order."""
+    return _circles(_imports(package))
+
+
+def folder_circles(package: Path) -> list[list[str]]:
+    """Groups of folders that reach each other by imports; a module at the top is one by itself."""
     modules = modules_of(package)
-    imported = {
+    folders = {name: _folder_of(name, path) for name, path in modules.items()}
+    imported: dict[str, set[str]] = {folder: set() for folder in folders.values()}
+    for name, others in _imports(package).items():
+        imported[folders[name]].update(folders[other] for other in others)
+        imported[folders[name]].discard(folders[name])
+    return _circles(imported)
+
+
+def _folder_of(name: str, path: Path) -> str:
+    return name if path.name == "__init__.py" else name.rpartition(".")[0] or name
+
+
+def _imports(package: Path) -> dict[str, frozenset[str]]:
+    modules = modules_of(package)
+    return {
         name: _imported_modules(package.name, name, path, modules) for name, path in modules.items()
     }
-    reached = {name: _reached(name, imported) for name in modules}
+
+
+def _circles(imported: Mapping[str, Set[str]]) -> list[list[str]]:
+    reached = {name: _reached(name, imported) for name in imported}
     circles = {
         tuple(sorted(other for other in reached[name] if name in reached[other]))
-        for name in modules
+        for name in imported
         if name in reached[name]
     }
     return [list(circle) for circle in sorted(circles)]
@@ -52,7 +74,7 @@ def _module_of(dotted: str, modules: Mapping[str, Path]) -> str:
     return "__init__"
 
 
-def _reached(start: str, imported: Mapping[str, frozenset[str]]) -> set[str]:
+def _reached(start: str, imported: Mapping[str, Set[str]]) -> set[str]:
     """All that can be reached by one import or more."""
     reached: set[str] = set()
     waiting = [start]
@@ -69,6 +91,10 @@ def _reached(start: str, imported: Mapping[str, frozenset[str]]) -> set[str]:
 
 def test_no_modules_import_each_other_in_a_circle() -> None:
     assert import_circles(PACKAGE) == []
+
+
+def test_no_folders_import_each_other_in_a_circle() -> None:
+    assert folder_circles(PACKAGE) == []
 
 
 # --------------------------------------------------------------------- the bars, on small trees
@@ -130,3 +156,17 @@ def test_a_package_and_its_module_may_make_a_circle(tree: Path) -> None:
 def test_imports_in_one_direction_are_no_circle(tree: Path) -> None:
     build(tree, a="from house.b import B\nimport os", b="import house.c", c="import json")
     assert import_circles(tree) == []
+
+
+def test_folders_make_a_circle_where_no_modules_do(tree: Path) -> None:
+    build(
+        tree,
+        p__a="from house.q import c",
+        p__b="",
+        q__c="",
+        q__d="from house.p.b import B",
+        q__deep__e="import house.top",
+        top="from house.q.c import C",
+    )
+    assert import_circles(tree) == []
+    assert folder_circles(tree) == [["p", "q"]]

@@ -1,7 +1,7 @@
-"""Who may import whom, as docs/architecture.md says under that heading; every import counts.
+"""Who may import whom; every import counts.
 
 An import counts wherever it stands: at the top, inside a function, or under TYPE_CHECKING. A new
-top-level module has no rights until it gets a row here and in the document.
+top-level module has no rights until it gets a row here.
 """
 
 from __future__ import annotations
@@ -37,56 +37,59 @@ OURS: dict[str, tuple[str, ...]] = {
     "wire": ("wire", "errors", "compiled"),
     "auth": ("auth", "wire.table", "errors", "patterns"),
     "authorities": ("authorities", "auth", "settings", "errors", "events"),
+    "counts": ("compiled",),
+    "selectors": ("selectors", "message", "errors"),
+    "queues": (
+        *("queues", "selectors", "errors", "clock", "compiled", "counts", "events", "message"),
+        *("storage.interface", "turn"),
+    ),
     "broker": (
-        *("broker", "errors", "clock", "compiled", "events", "message", "turn"),
-        *("storage.interface", "statistics.counts"),
+        *("broker", "queues", "selectors", "errors", "clock", "compiled", "counts", "events"),
+        *("message", "storage.interface", "turn"),
     ),
     "storage": ("storage", "message", "errors", "events", "clock", "compiled"),
-    "storage.recovery.known_queues": ("storage", "broker", "errors"),
-    "storage.recovery.restore": ("storage", "broker", "message", "errors"),
     "storage.journal": ("storage.journal", "errors"),
     "amqp": (
-        *("amqp", "wire", "broker", "auth", "turn", "clock", "message", "errors", "events"),
-        *("storage.interface", "compiled", "statistics.counts"),
+        *("amqp", "wire", "broker", "queues", "selectors", "auth", "turn", "clock", "message"),
+        *("errors", "events", "storage.interface", "compiled", "counts"),
     ),
-    "statistics": ("statistics", "clock"),
-    "statistics.deliveries": ("amqp", "broker"),
-    "statistics.readings": ("statistics", "amqp", "broker", "message"),
-    "statistics.unacked": ("statistics", "amqp", "broker"),
-    "statistics.blocking": ("statistics", "amqp", "broker"),
-    "statistics.sources": ("statistics", "amqp", "broker"),
+    "statistics": ("statistics", "clock", "counts"),
+    "statistics.deliveries": ("amqp", "queues"),
+    "statistics.readings": ("statistics", "amqp", "broker", "queues", "message", "counts"),
+    "statistics.unacked": ("statistics", "amqp", "queues"),
+    "statistics.blocking": ("statistics", "amqp", "queues"),
+    "statistics.sources": ("statistics", "amqp", "broker", "queues", "counts"),
     "net": (
         *("net", "amqp", "auth", "settings", "errors", "events", "logs", "clock", "turn", "octets"),
-        "statistics",
+        *("statistics", "counts"),
     ),
     "administration": (
-        *("administration", "amqp", "auth", "broker", "clock", "errors", "events"),
+        *("administration", "amqp", "auth", "broker", "queues", "clock", "errors", "events"),
         *("storage.administration", "octets", "patterns"),
     ),
     "management": (
-        *("administration", "management", "broker", "auth", "settings", "errors", "events", "logs"),
-        *("storage.replaying.range", "storage.replaying.source"),
-        *("message", "octets", "ranges.messages", "storage.contents.pinned"),
-        *("wire.property_parts", "wire.stream_chunks", "statistics"),
+        *("administration", "management", "broker", "queues", "auth", "settings", "errors"),
+        *("events", "logs", "storage.replaying.range", "storage.replaying.source"),
+        *("message", "octets", "ranges.messages", "storage.store.pinned"),
+        *("wire.property_parts", "wire.stream_chunks", "statistics", "counts", "selectors"),
     ),
-    "metrics": ("metrics", "amqp", "broker", "statistics", "storage.interface"),
+    "metrics": ("metrics", "amqp", "broker", "queues", "statistics", "counts", "storage.interface"),
     "management.api": (
-        *("management", "amqp", "broker", "auth", "settings", "errors", "events", "clock", "wire"),
-        *("message", "octets", "compiled", "statistics", "administration", "patterns"),
-        "storage.administration",
-        "metrics",
+        *("management", "amqp", "broker", "queues", "auth", "settings", "errors", "events"),
+        *("clock", "wire", "message", "octets", "compiled", "statistics", "administration"),
+        *("patterns", "storage.administration", "metrics", "counts", "selectors"),
     ),
-    "http_side": (
+    "server.http_side": (
         *("administration", "management", "metrics", "net", "settings", "events", "amqp.context"),
         *("auth.networks", "auth.peer", "statistics.facts"),
-        *("storage.interface", "storage.opening"),
+        *("storage.interface", "storage.disk.opening"),
     ),
     "ranges": (
         *("ranges", "wire.property_parts", "wire.stream_chunks", "errors"),
-        *("storage.contents.large", "storage.journal"),
+        *("storage.store.large_bodies", "storage.journal"),
     ),
     "spark": ("spark", "wire", "errors"),
-    "assemble": (
+    "server.assemble": (
         *(
             "administration.origins",
             "amqp.context",
@@ -98,18 +101,28 @@ OURS: dict[str, tuple[str, ...]] = {
             "net.tls",
             "settings",
         ),
-        *("storage.journal.damage", "storage.opening"),
+        *("storage.journal.damage", "storage.disk.opening"),
     ),
     "reporting": ("logs", "events"),
-    "recovery": ("reporting", "events", "storage.recovery.reports"),
-    "vhost_factory": (
-        *("amqp.context", "assemble", "broker", "events", "net.timers", "settings"),
-        "storage.interface",
+    "server.recovery": ("reporting", "events", "storage.recovery.reports"),
+    "server.known_queues": ("storage", "broker", "queues", "errors"),
+    "server.restore": ("storage", "broker", "queues", "message", "errors"),
+    "server.vhost_factory": (
+        *("amqp.context", "server.assemble", "broker", "queues.core.audit_recorder", "events"),
+        *("net.timers", "settings", "storage.interface"),
     ),
-    "server": EVERYTHING,
-    "daemon": (
-        *("server", "recovery", "reporting", "settings", "events", "errors", "compiled"),
-        *("net.allocator", "net.collector", "storage.directory"),
+    "server.broker": EVERYTHING,
+    "server.daemon": (
+        *(
+            "server.broker",
+            "server.recovery",
+            "reporting",
+            "settings",
+            "events",
+            "errors",
+            "compiled",
+        ),
+        *("net.allocator", "net.collector", "storage.disk.directory"),
     ),
     "cli": EVERYTHING,
     "commands": ("commands", "cli_progress", "errors", "octets"),
@@ -144,7 +157,7 @@ THEIRS: dict[str, tuple[str, ...]] = {
     "auth.tokens": ("jwt",),
     "authorities.http_client": ("httpx",),
     "authorities.directory": ("ldap3",),
-    "broker.queues.declare.arguments": ("pydantic",),
+    "queues.declare.arguments": ("pydantic",),
     "patterns": ("regex",),
     "management.listener": ("anyio", "fastapi", "h11", "starlette", "uvicorn"),
     "management": (
@@ -158,7 +171,7 @@ THEIRS: dict[str, tuple[str, ...]] = {
     ),
     "spark": ("pyspark", "pyarrow"),
     "spark.writing.publisher": ("pika",),
-    "server": ("uvloop",),
+    "server.broker": ("uvloop",),
     "cli": ("typer", "rich"),
     "commands": ("typer", "rich", "pika"),
     "commands.tls.authority": ("cryptography",),
@@ -170,11 +183,23 @@ THEIRS: dict[str, tuple[str, ...]] = {
 }
 
 MAY_USE_ASYNCIO = (
-    *("authorities", "net", "management", "http_side", "recovery", "server", "daemon", "testing"),
+    *(
+        "authorities",
+        "net",
+        "management",
+        "server.http_side",
+        "server.recovery",
+        "server.broker",
+        "server.daemon",
+        "testing",
+    ),
 )
 
 # Bytes in, bytes out: nothing of these in what must run without sockets and threads.
-WITHOUT_IO = ("errors", "clock", "turn", "message", "events", "wire", "auth", "broker", "amqp")
+WITHOUT_IO = (
+    *("errors", "clock", "turn", "counts", "message", "events", "wire", "auth", "selectors"),
+    *("queues", "broker", "amqp"),
+)
 IO_MODULES = ("socket", "selectors", "select", "ssl", "subprocess", "threading", "multiprocessing")
 
 # On the path of every message. What checks arguments of a declaration is not.
@@ -195,15 +220,13 @@ HOT = (
     "amqp.settling",
     "amqp.tallies",
     "amqp.unacked",
-    "broker.enqueueing",
-    "broker.queues.*",
+    "queues.*",
     "broker.exchanges.*",
-    "broker.selectors.*",
     "storage.interface",
-    "storage.writing.durable",
+    "storage.store.durable",
     "storage.journal.writer",
 )
-NOT_HOT = ("broker.queues.declare.*",)
+NOT_HOT = ("queues.declare.*",)
 NOT_IN_HOT = ("asyncio", "pydantic", "logging", "structlog")
 
 
@@ -268,7 +291,9 @@ def test_module_imports_only_what_its_layer_may(module: str) -> None:
 
 
 def test_the_package_was_found() -> None:
-    assert {"cli", "server", "wire.decoder", "amqp.connection", "broker.vhost"} <= set(MODULES)
+    assert {"cli", "server.broker", "wire.decoder", "amqp.connection", "broker.vhost"} <= set(
+        MODULES
+    )
 
 
 def test_every_hot_module_exists() -> None:
@@ -285,21 +310,21 @@ def test_every_hot_module_exists() -> None:
         ("message", "from hareline.wire.methods import Method"),
         ("wire.decoder", "from hareline.amqp.channel import Channel"),
         ("wire.decoder", "from hareline import message"),
-        ("wire.decoder", "import hareline.server"),
+        ("wire.decoder", "import hareline.server.broker"),
         ("wire.decoder", "from ..amqp import channel"),
         ("wire.decoder", "def f():\n    from hareline.broker.vhost import VirtualHost"),
         ("wire.decoder", "if TYPE_CHECKING:\n    from hareline.broker import vhost"),
-        ("wire.decoder", "import importlib\nimportlib.import_module('hareline.server')"),
+        ("wire.decoder", "import importlib\nimportlib.import_module('hareline.server.broker')"),
         ("wire.methods", "import socket"),
         ("wire.methods", "import pydantic.fields"),
         ("broker.vhost", "from hareline.wire.table import Table"),
-        ("broker.vhost", "from hareline.storage.writing.durable import DurableStore"),
+        ("broker.vhost", "from hareline.storage.store.durable import DurableStore"),
         ("broker.vhost", "from hareline.amqp.channel import Channel"),
         ("broker.vhost", "import asyncio"),
         ("broker.vhost", "from threading import Lock"),
         ("broker.vhost", "import pydantic"),
-        ("broker.queues.queue", "import logging"),
-        ("broker.queues.queue", "import structlog"),
+        ("queues.queue", "import logging"),
+        ("queues.queue", "import structlog"),
         ("amqp.channel", "import asyncio.transports"),
         ("amqp.channel", "from hareline.net.shell import ConnectionShell"),
         ("amqp.channel", "from hareline.settings import Settings"),
@@ -307,16 +332,16 @@ def test_every_hot_module_exists() -> None:
         ("amqp.publishing", "import logging"),
         ("net.shell", "from hareline.broker.vhost import VirtualHost"),
         ("net.shell", "import fastapi"),
-        ("management.app", "from hareline.amqp.connection import Connection"),
+        ("management.pace", "from hareline.amqp.connection import Connection"),
         ("storage.journal.writer", "from hareline.message import Message"),
-        ("storage.writing.durable", "from hareline.broker.vhost import VirtualHost"),
+        ("storage.store.durable", "from hareline.broker.vhost import VirtualHost"),
         ("spark.source", "from hareline.message import Message"),
         ("settings.options", "from hareline.auth.passwords import hash_password"),
         ("settings.options", "import asyncio"),
         ("logs", "from hareline.settings import Settings"),
-        ("assemble", "from hareline.server import Broker"),
-        ("assemble", "import asyncio"),
-        ("daemon", "from hareline.broker.vhost import VirtualHost"),
+        ("server.assemble", "from hareline.server.broker import Broker"),
+        ("server.assemble", "import asyncio"),
+        ("server.daemon", "from hareline.broker.vhost import VirtualHost"),
     ],
 )
 def test_an_import_across_the_layers_is_noticed(module: str, source: str) -> None:
@@ -330,12 +355,12 @@ def test_an_import_across_the_layers_is_noticed(module: str, source: str) -> Non
         ("amqp.channel", "from . import connection"),
         ("amqp.channel", "from ..errors import NotFound"),
         ("broker.vhost", "from hareline.storage.interface import MessageStore"),
-        ("broker.queues.declare.arguments", "from pydantic import BaseModel"),
+        ("queues.declare.arguments", "from pydantic import BaseModel"),
         ("message", "from hareline.wire import properties"),
-        ("management.app", "from hareline import __version__"),
-        ("storage.recovery.restore", "from hareline.broker.vhost import VirtualHost"),
+        ("management.api.app", "from hareline import __version__"),
+        ("server.restore", "from hareline.broker.vhost import VirtualHost"),
         ("net.shell", "import asyncio"),
-        ("server", "from hareline.net.listener import Listener"),
+        ("server.broker", "from hareline.net.listener import Listener"),
         ("errors", "import enum, typing"),
     ],
 )

@@ -7,7 +7,7 @@ from pathlib import Path
 from hareline.administration.definitions_rabbitmq import CORE_EXCHANGE_TYPES
 from hareline.administration.parameters import COMPONENTS
 from hareline.administration.policy_keys import KEYS, RABBITMQ_KEYS
-from hareline.broker.queues.declare.table import BY_NAME
+from hareline.queues.declare.table import BY_NAME
 from scripts.rabbitmq_4 import EXCHANGES, HAS, LISTS, PARAMETERS, POLICY_KEYS, QUEUE_ARGUMENTS
 
 ROOT = Path(__file__).resolve().parent.parent

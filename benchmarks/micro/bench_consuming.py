@@ -15,8 +15,8 @@ from hareline.amqp.channel import Channel
 from hareline.amqp.connection import Connection
 from hareline.amqp.consumer_arguments import ConsumerArguments
 from hareline.amqp.consuming import ChannelConsumer
-from hareline.broker.queues.entry import QueueEntry
 from hareline.message import Message
+from hareline.queues.core.entry import QueueEntry
 from hareline.wire.methods import commands, encode_method
 
 BATCH = 512

@@ -11,10 +11,10 @@ from collections.abc import Iterable
 
 from benchmarks.micro.stand import NullConsumer, Stand, message
 from benchmarks.micro.timing import finish, measure
-from hareline.broker.queues.dispatch.credit import CreditWindow
-from hareline.broker.queues.orders.fifo import FifoOrder
-from hareline.broker.queues.queue import Queue
 from hareline.message import Message
+from hareline.queues.core.credit import CreditWindow
+from hareline.queues.orders.fifo import FifoOrder
+from hareline.queues.queue import Queue
 
 ENTRIES = 50_000
 

@@ -20,8 +20,8 @@ from benchmarks.micro.timing import finish, measure
 from hareline.amqp.connection import Connection
 from hareline.storage.journal.files import Files
 from hareline.storage.journal.syncer import InlineSyncer, Pause, ThreadSyncer
-from hareline.storage.recovery.state import RecoveredState
-from hareline.storage.writing.durable import DurableStore
+from hareline.storage.store.durable import DurableStore
+from hareline.storage.store.state import RecoveredState
 from hareline.wire.encoder import ack_frame
 from hareline.wire.methods import commands, encode_method
 from hareline.wire.properties import Properties, encode_properties

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from benchmarks.micro.timing import finish, measure
+from hareline.broker.exchange_types import create_exchange
 from hareline.broker.exchanges.exchange import Arguments, Exchange
-from hareline.broker.exchanges.registry import create_exchange
 from hareline.message import Address, Message
 from hareline.wire.properties import Properties, encode_properties
 from hareline.wire.table import Table

@@ -15,15 +15,15 @@ from itertools import cycle, islice
 
 from benchmarks.micro.stand import message
 from benchmarks.micro.timing import finish, measure
-from hareline.broker.queues.entry import SETTLED, RankedEntry
-from hareline.broker.queues.orders.fifo import FifoOrder
-from hareline.broker.queues.orders.last_value_order import LastValueOrder
-from hareline.broker.queues.orders.order import EntryOrder
-from hareline.broker.queues.orders.priority import rabbitmq_levels
-from hareline.broker.queues.orders.sorted import SortedOrder
-from hareline.broker.queues.property_cache import PropertyCache
-from hareline.broker.queues.queue import Queue
 from hareline.message import Message, Table
+from hareline.queues.core.entry import SETTLED, RankedEntry
+from hareline.queues.core.property_cache import PropertyCache
+from hareline.queues.orders.fifo import FifoOrder
+from hareline.queues.orders.last_value_order import LastValueOrder
+from hareline.queues.orders.order import EntryOrder
+from hareline.queues.orders.priority import rabbitmq_levels
+from hareline.queues.orders.sorted import SortedOrder
+from hareline.queues.queue import Queue
 from hareline.turn import Turn
 from hareline.wire.properties import Properties, encode_properties
 

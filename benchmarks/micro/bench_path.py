@@ -18,7 +18,7 @@ from benchmarks.micro.stand import (
 )
 from benchmarks.micro.timing import finish, measure
 from hareline.amqp.connection import Connection
-from hareline.broker.audit.recorder import AUDIT_STREAM
+from hareline.queues.core.audit_recorder import AUDIT_STREAM
 from hareline.wire.encoder import ack_frame
 from hareline.wire.methods import commands
 

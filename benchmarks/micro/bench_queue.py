@@ -9,9 +9,9 @@ import random
 
 from benchmarks.micro.stand import message
 from benchmarks.micro.timing import finish, measure
-from hareline.broker.queues.entry import QueueEntry
-from hareline.broker.queues.orders.fifo import FifoOrder
-from hareline.broker.queues.queue import Queue
+from hareline.queues.core.entry import QueueEntry
+from hareline.queues.orders.fifo import FifoOrder
+from hareline.queues.queue import Queue
 from hareline.turn import Turn
 
 ENTRIES = 50_000

@@ -13,12 +13,12 @@ from itertools import cycle, islice
 from benchmarks.micro.bench_dispatch import Options, add_consumers
 from benchmarks.micro.stand import NullConsumer, Stand, message
 from benchmarks.micro.timing import finish, measure
-from hareline.broker.queues.dispatch.groups import Groups, GroupType
-from hareline.broker.queues.dispatch.selective import SelectiveLane
-from hareline.broker.queues.orders.fifo import FifoOrder
-from hareline.broker.queues.queue import Queue
-from hareline.broker.selectors.selector import Selector, compile_selector
 from hareline.message import Message, Table
+from hareline.queues.core.groups import Groups, GroupType
+from hareline.queues.dispatch.selective import SelectiveLane
+from hareline.queues.orders.fifo import FifoOrder
+from hareline.queues.queue import Queue
+from hareline.selectors.selector import Selector, compile_selector
 from hareline.wire.properties import Properties, encode_properties
 
 ENTRIES = 50_000

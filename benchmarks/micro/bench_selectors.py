@@ -15,9 +15,9 @@ from itertools import count
 from typing import Any
 
 from benchmarks.micro.timing import finish, measure
-from hareline.broker.selectors.selector import Selector, compile_selector
-from hareline.broker.selectors.values import IS_NUMBER
 from hareline.message import Address, Message
+from hareline.selectors.selector import Selector, compile_selector
+from hareline.selectors.values import IS_NUMBER
 from hareline.wire.properties import Properties, encode_properties
 from hareline.wire.table import SignedInt, Table
 

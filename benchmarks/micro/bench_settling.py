@@ -10,7 +10,7 @@ from collections.abc import Callable
 from benchmarks.micro.stand import Stand, message
 from benchmarks.micro.timing import finish, measure
 from hareline.amqp.channel import Channel
-from hareline.broker.queues.queue import Queue
+from hareline.queues.queue import Queue
 from hareline.wire.methods import commands
 
 DELIVERIES = 20_000

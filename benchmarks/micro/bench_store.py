@@ -14,14 +14,14 @@ from pathlib import Path
 
 from benchmarks.micro.stand import message
 from benchmarks.micro.timing import finish, measure
-from hareline.broker.queues.entry import ACQUIRED, SETTLED, QueueEntry
-from hareline.broker.queues.orders.fifo import FifoOrder
-from hareline.broker.queues.queue import Queue
 from hareline.message import UNWRITTEN, Message
+from hareline.queues.core.entry import ACQUIRED, SETTLED, QueueEntry
+from hareline.queues.orders.fifo import FifoOrder
+from hareline.queues.queue import Queue
 from hareline.storage.journal.files import Files
 from hareline.storage.journal.syncer import InlineSyncer
-from hareline.storage.recovery.state import RecoveredState
-from hareline.storage.writing.durable import DurableStore
+from hareline.storage.store.durable import DurableStore
+from hareline.storage.store.state import RecoveredState
 from hareline.turn import Turn
 
 ENTRIES = 20_000

@@ -23,8 +23,8 @@ from benchmarks.micro.timing import finish, is_wanted, measure, messages
 from hareline.amqp.connection import Connection
 from hareline.storage.journal.files import Files
 from hareline.storage.journal.syncer import InlineSyncer
-from hareline.storage.recovery.state import RecoveredState
-from hareline.storage.writing.durable import DurableStore
+from hareline.storage.store.durable import DurableStore
+from hareline.storage.store.state import RecoveredState
 from hareline.wire.encoder import ack_frame
 from hareline.wire.methods import commands
 

@@ -21,15 +21,15 @@ from hareline.auth.passwords import hash_password
 from hareline.auth.permissions import ALL_PERMISSIONS
 from hareline.auth.users import User, UserRegistry
 from hareline.auth.work import Workers
-from hareline.broker.audit.recorder import AuditRecorder
-from hareline.broker.queues.dispatch.consumer import Consumer
-from hareline.broker.queues.entry import QueueEntry
-from hareline.broker.queues.queue import Queue
 from hareline.broker.vhost import VirtualHost
 from hareline.clock import Clock, Timer
 from hareline.events import Event
 from hareline.message import Address, Message
 from hareline.net.allocator import keep_freed_memory
+from hareline.queues.core.audit_recorder import AuditRecorder
+from hareline.queues.core.consumer import Consumer
+from hareline.queues.core.entry import QueueEntry
+from hareline.queues.queue import Queue
 from hareline.storage.interface import MessageStore
 from hareline.storage.memory import MemoryDefinitions, MemoryStore
 from hareline.turn import Turn

@@ -208,8 +208,8 @@ def _check_certificates(reading: Reading) -> None:
     """Read the files that [tls] names, and say what is wrong with them."""
     if not reading.settings.tls.is_on:
         return
-    from hareline.assemble import tls_options
     from hareline.net.tls.contexts import load_contexts
+    from hareline.server.assemble import tls_options
 
     try:
         load_contexts(tls_options(reading.settings))
@@ -285,7 +285,7 @@ def _options(
 
 def _run(reading: Reading, read: Callable[[], Reading]) -> int:
     from hareline import logs
-    from hareline.daemon import serve as run_daemon
+    from hareline.server.daemon import serve as run_daemon
 
     def load() -> Settings:
         renewed = read()

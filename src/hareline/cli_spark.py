@@ -22,7 +22,7 @@ import typer
 
 from hareline.cli_progress import Display, complain, console
 from hareline.spark.errors import EnvironmentMissing, SparkSideError
-from hareline.spark.instants import FORMS, microseconds_of
+from hareline.spark.shared.instants import FORMS, microseconds_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -424,7 +424,7 @@ def _spark(
         text = error.strerror or str(error)
         _fail(f"{error.filename}: {text}" if error.filename else text)
     except Exception as error:
-        from hareline.spark.failures import error_of
+        from hareline.spark.errors.failures import error_of
 
         _fail(_sentence(error_of(error)))
 

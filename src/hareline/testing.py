@@ -149,7 +149,7 @@ class _BrokerThread(threading.Thread):
 
     def run(self) -> None:
         try:
-            from hareline.server import loop_factory
+            from hareline.server.broker import loop_factory
 
             with asyncio.Runner(loop_factory=loop_factory()) as runner:
                 runner.run(self._serve())
@@ -159,7 +159,7 @@ class _BrokerThread(threading.Thread):
             self._is_ready.set()
 
     async def _serve(self) -> None:
-        from hareline.server import Broker
+        from hareline.server.broker import Broker
 
         self._loop = asyncio.get_running_loop()
         self._stopping = asyncio.Event()

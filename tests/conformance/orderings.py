@@ -13,13 +13,13 @@ from fractions import Fraction
 from functools import partial, total_ordering
 from typing import Any, Final
 
-from hareline.broker.queues.entry import QueueEntry
-from hareline.broker.queues.orders.fifo import FifoOrder
-from hareline.broker.queues.orders.last_value_order import LastValueOrder
-from hareline.broker.queues.orders.log_order import LogOrder
-from hareline.broker.queues.orders.order import EntryOrder
-from hareline.broker.queues.orders.priority import qpid_levels, rabbitmq_levels
-from hareline.broker.queues.orders.sorted import SortedOrder
+from hareline.queues.core.entry import QueueEntry
+from hareline.queues.orders.fifo import FifoOrder
+from hareline.queues.orders.last_value_order import LastValueOrder
+from hareline.queues.orders.log_order import LogOrder
+from hareline.queues.orders.order import EntryOrder
+from hareline.queues.orders.priority import qpid_levels, rabbitmq_levels
+from hareline.queues.orders.sorted import SortedOrder
 
 KEY: Final = "k"
 

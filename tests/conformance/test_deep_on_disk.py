@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from hareline.broker.queues.paging import window as paging
-from hareline.broker.queues.paging.window import set_spooling
-from hareline.broker.queues.queue import Queue
 from hareline.broker.vhost import VirtualHost
 from hareline.message import TRANSIENT, UNWRITTEN, StoredMessage, Table
+from hareline.queues.orders import window as paging
+from hareline.queues.orders.window import set_spooling
+from hareline.queues.queue import Queue
 from hareline.storage.journal.files import Files
 from hareline.storage.journal.syncer import InlineSyncer
-from hareline.storage.recovery.state import RecoveredState
-from hareline.storage.writing.durable import DurableStore
+from hareline.storage.store.durable import DurableStore
+from hareline.storage.store.state import RecoveredState
 from tests.support.consumers import RecordingConsumer
 from tests.support.messages import make_message
 from tests.support.turns import ManualTurn

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from hareline.broker.queues.queue import Queue
+from hareline.queues.queue import Queue
 from tests.support.messages import make_message
 from tests.support.turns import ManualTurn
 from tests.support.vhosts import make_vhost

@@ -16,11 +16,11 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from hareline.broker.queues.entry import SETTLED, QueueEntry, RankedEntry
-from hareline.broker.queues.orders import fifo
-from hareline.broker.queues.orders import sorted as sorted_order
-from hareline.broker.queues.queue import Queue
 from hareline.message import Message, Table
+from hareline.queues.core.entry import SETTLED, QueueEntry, RankedEntry
+from hareline.queues.orders import fifo
+from hareline.queues.orders import sorted as sorted_order
+from hareline.queues.queue import Queue
 from tests.support.messages import make_message
 from tests.support.turns import ManualTurn
 

@@ -20,20 +20,20 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from hareline.broker.queues.books import QueueBooks
-from hareline.broker.queues.dispatch.credit import CreditWindow
-from hareline.broker.queues.dispatch.reading import OFFSET_HEADER
-from hareline.broker.queues.entry import SETTLED
-from hareline.broker.queues.orders import fifo, log_order
-from hareline.broker.queues.orders.log_order import LogOrder
-from hareline.broker.queues.paging import log_columns, log_pages, pages, read_back
-from hareline.broker.queues.paging import window as paging
-from hareline.broker.queues.paging.window import set_spooling
-from hareline.broker.queues.policies.overflow import Overflow
-from hareline.broker.queues.queue import Queue
-from hareline.broker.queues.restoring import end_paged, restore_paged, takes_pages
-from hareline.broker.queues.wiring import Wires
+from hareline.broker.restoring import end_paged, restore_paged, takes_pages
 from hareline.message import TRANSIENT, UNWRITTEN, ContentSource, Message, StoredMessage
+from hareline.queues.books import QueueBooks
+from hareline.queues.core import pages
+from hareline.queues.core.credit import CreditWindow
+from hareline.queues.core.entry import SETTLED
+from hareline.queues.dispatch.reading import OFFSET_HEADER
+from hareline.queues.orders import fifo, log_columns, log_order, log_pages, read_back
+from hareline.queues.orders import window as paging
+from hareline.queues.orders.log_order import LogOrder
+from hareline.queues.orders.window import set_spooling
+from hareline.queues.policies.overflow import Overflow
+from hareline.queues.queue import Queue
+from hareline.queues.wiring import Wires
 from hareline.storage.interface import MessageStore
 from tests.support.content_stores import PagedLedger, PagedQueue, PagingStore
 from tests.support.examples import examples

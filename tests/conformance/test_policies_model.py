@@ -24,14 +24,13 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from hareline.broker.queues import books, wiring
-from hareline.broker.queues.dead_letters.dead_letters import DeadLetters
-from hareline.broker.queues.declare.arguments import parse_queue_arguments
-from hareline.broker.queues.declare.build import QueueDefaults, make_queue
-from hareline.broker.queues.dispatch import placing
-from hareline.broker.queues.dispatch.credit import UNLIMITED
-from hareline.broker.queues.dispatch.selective import SelectiveLane
-from hareline.broker.queues.entry import (
+from hareline.broker.making import QueueDefaults, make_queue
+from hareline.clock import Clock
+from hareline.events import Event
+from hareline.message import Message, Table
+from hareline.queues import books, wiring
+from hareline.queues.core.credit import UNLIMITED
+from hareline.queues.core.entry import (
     ACQUIRED,
     HELD,
     PARKED,
@@ -40,16 +39,17 @@ from hareline.broker.queues.entry import (
     QueueEntry,
     RankedEntry,
 )
-from hareline.broker.queues.environment import QueueEnvironment
-from hareline.broker.queues.kinds import DeathReason
-from hareline.broker.queues.orders.fifo import FifoOrder
-from hareline.broker.queues.orders.order import EntryOrder
-from hareline.broker.queues.policies import expiry
-from hareline.broker.queues.queue import Queue
-from hareline.broker.selectors.selector import compile_selector
-from hareline.clock import Clock
-from hareline.events import Event
-from hareline.message import Message, Table
+from hareline.queues.core.environment import QueueEnvironment
+from hareline.queues.core.kinds import DeathReason
+from hareline.queues.dead_letters.dead_letters import DeadLetters
+from hareline.queues.declare.arguments import parse_queue_arguments
+from hareline.queues.dispatch import placing
+from hareline.queues.dispatch.selective import SelectiveLane
+from hareline.queues.orders.fifo import FifoOrder
+from hareline.queues.orders.order import EntryOrder
+from hareline.queues.policies import expiry
+from hareline.queues.queue import Queue
+from hareline.selectors.selector import compile_selector
 from hareline.storage.interface import MessageStore
 from hareline.storage.memory import MemoryStore
 from tests.support.consumers import RecordingConsumer

@@ -19,11 +19,11 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from hareline.broker.queues.dispatch import plain
-from hareline.broker.queues.dispatch.credit import UNLIMITED, CreditWindow
-from hareline.broker.queues.entry import QueueEntry
-from hareline.broker.queues.queue import Queue
 from hareline.message import UNWRITTEN, Message
+from hareline.queues.core.credit import UNLIMITED, CreditWindow
+from hareline.queues.core.entry import QueueEntry
+from hareline.queues.dispatch import plain
+from hareline.queues.queue import Queue
 from tests.support.consumers import RecordingConsumer
 from tests.support.messages import make_message
 from tests.support.turns import ManualTurn

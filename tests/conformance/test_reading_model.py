@@ -20,12 +20,12 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from hareline.broker.queues.dispatch import readers
-from hareline.broker.queues.dispatch.credit import UNLIMITED, CreditWindow
-from hareline.broker.queues.dispatch.start_position import FIRST, LAST, NEXT, StartPosition
-from hareline.broker.queues.queue import Queue
-from hareline.broker.selectors.selector import compile_selector
 from hareline.message import Message
+from hareline.queues.core.credit import UNLIMITED, CreditWindow
+from hareline.queues.core.start_position import FIRST, LAST, NEXT, StartPosition
+from hareline.queues.dispatch import readers
+from hareline.queues.queue import Queue
+from hareline.selectors.selector import compile_selector
 from hareline.storage.interface import MessageStore
 from hareline.storage.memory import MemoryStore
 from hareline.wire.table import Table

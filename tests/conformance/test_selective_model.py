@@ -21,15 +21,15 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from hareline.broker.queues.dispatch import placing
-from hareline.broker.queues.dispatch.credit import UNLIMITED, CreditWindow
-from hareline.broker.queues.dispatch.groups import Groups
-from hareline.broker.queues.dispatch.live_limit import LiveLimit
-from hareline.broker.queues.dispatch.selective import SelectiveLane
-from hareline.broker.queues.entry import ACQUIRED, PARKED, READY, SETTLED, QueueEntry
-from hareline.broker.queues.queue import Queue
-from hareline.broker.selectors.selector import compile_selector
 from hareline.message import Message
+from hareline.queues.core.credit import UNLIMITED, CreditWindow
+from hareline.queues.core.entry import ACQUIRED, PARKED, READY, SETTLED, QueueEntry
+from hareline.queues.core.groups import Groups
+from hareline.queues.core.live_limit import LiveLimit
+from hareline.queues.dispatch import placing
+from hareline.queues.dispatch.selective import SelectiveLane
+from hareline.queues.queue import Queue
+from hareline.selectors.selector import compile_selector
 from tests.support.consumers import RecordingConsumer
 from tests.support.examples import examples
 from tests.support.messages import make_message

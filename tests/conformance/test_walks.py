@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from hareline.broker.queues.books import settle_in_place
-from hareline.broker.queues.dispatch.reading import ReadingLane
-from hareline.broker.queues.entry import QueueEntry
-from hareline.broker.queues.operations.positions import position_of, rank_of
-from hareline.broker.queues.operations.walking import standing, walk
-from hareline.broker.queues.orders import fifo, log_order, order
-from hareline.broker.queues.orders import sorted as sorted_order
-from hareline.broker.queues.orders.log_order import LogOrder
+from hareline.broker.operations.positions import position_of, rank_of
+from hareline.broker.operations.walking import standing, walk
 from hareline.message import TRANSIENT, UNWRITTEN, Table
+from hareline.queues.books import settle_in_place
+from hareline.queues.core.entry import QueueEntry
+from hareline.queues.dispatch.reading import ReadingLane
+from hareline.queues.orders import fifo, log_order, order
+from hareline.queues.orders import sorted as sorted_order
+from hareline.queues.orders.log_order import LogOrder
 from tests.conformance.orderings import KEY, ORDERINGS, Ordering
 from tests.support.content_stores import PagedQueue
 from tests.support.deep_queues import make_windows_small

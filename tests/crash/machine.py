@@ -13,22 +13,22 @@ from collections.abc import Callable
 from random import Random
 from typing import Any, Final, NamedTuple
 
-from hareline.broker.queues.entry import HELD, QueueEntry
-from hareline.broker.queues.kinds import TAKEN
-from hareline.broker.queues.queue import Queue
 from hareline.broker.vhost import VirtualHost
 from hareline.clock import ManualClock
 from hareline.message import TRANSIENT, UNWRITTEN, Message
+from hareline.queues.core.entry import HELD, QueueEntry
+from hareline.queues.core.kinds import TAKEN
+from hareline.queues.queue import Queue
+from hareline.server.known_queues import known_queues
+from hareline.server.restore import VhostRecovery
 from hareline.storage.definitions.sqlite import SqliteDefinitions
 from hareline.storage.journal.damage import Decision
 from hareline.storage.journal.syncer import InlineSyncer
 from hareline.storage.journal.writer import Sync
-from hareline.storage.recovery.known_queues import known_queues
 from hareline.storage.recovery.progress import RecoveryProgress
 from hareline.storage.recovery.read_journal import JournalRecovery
 from hareline.storage.recovery.reports import RecoveryListener
-from hareline.storage.recovery.restore import VhostRecovery
-from hareline.storage.writing.durable import DurableStore
+from hareline.storage.store.durable import DurableStore
 from tests.crash.forgetful_files import ForgetfulFiles, Operation
 from tests.support.consumers import RecordingConsumer
 from tests.support.messages import make_message

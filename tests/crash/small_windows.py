@@ -12,10 +12,10 @@ from typing import Final
 
 import pytest
 
-from hareline.broker.queues.orders import fifo, log_order
-from hareline.broker.queues.paging import log_columns, log_pages, pages
-from hareline.broker.queues.paging import window as paging
-from hareline.storage.recovery import restore
+from hareline.queues.core import pages
+from hareline.queues.orders import fifo, log_columns, log_order, log_pages
+from hareline.queues.orders import window as paging
+from hareline.server import restore
 
 WINDOW_ENTRIES: Final = 5
 PAGE_ENTRIES: Final = 3

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from hareline.broker.queues.dispatch.reading import OFFSET_HEADER
-from hareline.broker.queues.dispatch.start_position import FIRST, StartPosition
-from hareline.broker.queues.orders.log_order import LogOrder
-from hareline.broker.queues.queue import Queue
 from hareline.message import UNWRITTEN
-from hareline.storage.contents.store import JournalContentStore
+from hareline.queues.core.start_position import FIRST, StartPosition
+from hareline.queues.dispatch.reading import OFFSET_HEADER
+from hareline.queues.orders.log_order import LogOrder
+from hareline.queues.queue import Queue
 from hareline.storage.definitions.sqlite import SqliteDefinitions
+from hareline.storage.store.content_store import JournalContentStore
 from tests.crash.forgetful_files import ForgetfulFiles
 from tests.crash.machine import Machine, Options
 from tests.crash.small_windows import use_small_windows

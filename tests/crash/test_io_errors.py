@@ -13,7 +13,7 @@ from pamqp import commands, frame, header
 from pamqp.body import ContentBody
 
 from hareline.settings import Settings, Storage
-from hareline.storage import opening
+from hareline.storage.disk import opening
 from hareline.storage.journal.files import Files
 from tests.support.broker_thread import BrokerThread, broker_in_thread
 from tests.support.raw_client import RawClient

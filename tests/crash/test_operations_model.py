@@ -27,25 +27,25 @@ from hareline.administration.changes import Changes
 from hareline.administration.policies import Policies
 from hareline.amqp.context import Context
 from hareline.amqp.shares import Shares
-from hareline.broker.queues.books import QueueBooks
-from hareline.broker.queues.dispatch.paused import is_paused
-from hareline.broker.queues.entry import QueueEntry
-from hareline.broker.queues.kinds import DeathReason
-from hareline.broker.queues.operations import holding, moving
-from hareline.broker.queues.operations.browsing import BrowsedPage, browse
-from hareline.broker.queues.operations.holding import cancel_held, make_held_due
-from hareline.broker.queues.operations.moving import Outcome, delete, transfer
-from hareline.broker.queues.operations.selecting import Selection
-from hareline.broker.queues.operations.targets import (
+from hareline.broker.operations import holding, moving
+from hareline.broker.operations.browsing import BrowsedPage, browse
+from hareline.broker.operations.holding import cancel_held, make_held_due
+from hareline.broker.operations.moving import Outcome, delete, transfer
+from hareline.broker.operations.selecting import Selection
+from hareline.broker.operations.targets import (
     ExchangeTarget,
     OriginTarget,
     QueueTarget,
     Target,
 )
-from hareline.broker.queues.queue import Queue
-from hareline.broker.selectors.selector import Selector, compile_selector
 from hareline.errors import PreconditionFailed
 from hareline.message import Message
+from hareline.queues.books import QueueBooks
+from hareline.queues.core.entry import QueueEntry
+from hareline.queues.core.kinds import DeathReason
+from hareline.queues.paused import is_paused
+from hareline.queues.queue import Queue
+from hareline.selectors.selector import Selector, compile_selector
 from hareline.storage.administration import PolicyRecord
 from hareline.wire.table import Table
 from tests.crash.test_lives_model import HOUR_MS, QUEUES, Lives, counts, names, seeds

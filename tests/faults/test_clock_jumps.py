@@ -12,7 +12,7 @@ import pytest
 from pamqp import commands
 from pamqp.heartbeat import Heartbeat
 
-from hareline.broker.queues.policies import deadline_timer
+from hareline.queues.policies import deadline_timer
 from hareline.settings import Settings
 from tests.support.api_broker import api_broker, api_settings
 from tests.support.broker_thread import broker_in_thread

@@ -14,7 +14,7 @@ import pytest
 from pamqp import commands
 
 from hareline.net.shell import ConnectionShell
-from hareline.server import Broker
+from hareline.server.broker import Broker
 from hareline.settings import Settings
 from tests.support.broker_thread import BrokerThread, broker_in_thread
 from tests.support.faulty_proxy import FaultyProxy, faulty_proxy

@@ -8,7 +8,7 @@ import pytest
 from pamqp import commands
 from pamqp.heartbeat import Heartbeat
 
-from hareline import server
+from hareline.server import broker as server
 from hareline.settings import Settings
 from hareline.storage.definitions.writer import DefinitionTransaction
 from tests.support.broker_thread import broker_in_thread

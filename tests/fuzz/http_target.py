@@ -18,7 +18,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from hareline.management.api.site import Site
-from hareline.server import Broker
+from hareline.server.broker import Broker
 from hareline.settings import Auth, Listener, Management, Settings, Storage
 from hareline.settings.access import Permission, User
 from hareline.settings.vhosts import VirtualHost

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import Final
 
-from hareline.broker.selectors.error import SelectorError
-from hareline.broker.selectors.selector import ERLANG_TERMS, JMS, Selector
+from hareline.selectors.error import SelectorError
+from hareline.selectors.selector import ERLANG_TERMS, JMS, Selector
 from hareline.wire.table import Array, SignedInt, Table, Timestamp
 from tests.fuzz.target import Target
 from tests.support.messages import make_message

@@ -19,8 +19,8 @@ from tests.fuzz.targets import NAMES, target_of
 REACHED = (
     ("decoder", "hareline.wire.decoder.frame_error"),
     ("tables", "tests.fuzz.tables_target.take_apart"),
-    ("selectors", "hareline.broker.selectors.lexer._name_token"),
-    ("connection", "hareline.amqp.methods.queue._owner"),
+    ("selectors", "hareline.selectors.lexer._name_token"),
+    ("connection", "hareline.amqp.queue_methods._owner"),
     ("http", "hareline.management.api.listing._natural"),
 )
 
@@ -76,7 +76,7 @@ def test_what_a_part_raises_comes_out(
     [
         ("decoder", "tests.fuzz.decoder_target._Acks.ack"),
         ("tables", "tests.fuzz.tables_target.decode_field"),
-        ("selectors", "hareline.broker.selectors.selector.Selector.evaluate"),
+        ("selectors", "hareline.selectors.selector.Selector.evaluate"),
         ("connection", "hareline.amqp.channels.Channels.end_all"),
     ],
 )

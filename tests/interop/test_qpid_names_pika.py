@@ -16,7 +16,7 @@ import pika
 from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import ChannelClosedByBroker, NackError
 
-from hareline.broker.queues.declare.table import ARGUMENTS
+from hareline.queues.declare.table import ARGUMENTS
 
 from .conftest import PikaConnect
 from .pika_calls import get_all, publish, ready_count, receive, serve_until

@@ -14,13 +14,13 @@ import pytest
 from openapi_spec_validator import validate
 from pydantic import TypeAdapter
 
-from hareline.broker.queues.queue import Queue
 from hareline.management.health import Health
 from hareline.management.replay import Outcome, ReplayRequest
 from hareline.message import UNWRITTEN
-from hareline.server import Broker
+from hareline.queues.queue import Queue
+from hareline.server.broker import Broker
 from hareline.settings import Listener, Management, Settings, Storage
-from hareline.storage import opening
+from hareline.storage.disk import opening
 from hareline.storage.journal.files import Files
 from tests.support.http_api import HttpApi
 from tests.support.messages import make_message

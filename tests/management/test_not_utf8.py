@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from hareline.broker.vhost import VirtualHost
-from hareline.server import Broker
+from hareline.server.broker import Broker
 from hareline.wire.table import Table
 from tests.support.api_broker import ApiBroker
 from tests.support.http_api import HttpApi, segment

@@ -9,12 +9,12 @@ from typing import Any
 import pika
 import pytest
 
-from hareline.broker.queues.dispatch.groups import Group, ParkedRun
-from hareline.broker.queues.entry import PARKED, SETTLED, QueueEntry
-from hareline.broker.queues.orders.fifo import FifoOrder
-from hareline.broker.queues.queue import Queue
 from hareline.management.api import queue_operations
 from hareline.management.pace import Share
+from hareline.queues.core.entry import PARKED, SETTLED, QueueEntry
+from hareline.queues.core.groups import Group, ParkedRun
+from hareline.queues.orders.fifo import FifoOrder
+from hareline.queues.queue import Queue
 from tests.management.conftest import CONFIG
 from tests.management.test_messages import (
     DEADLINE_S,

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from hareline.broker.queues.policies import reader_positions
-from hareline.broker.queues.queue import Queue
 from hareline.management.readers import ReaderReport
-from hareline.server import Broker
+from hareline.queues.policies import reader_positions
+from hareline.queues.queue import Queue
+from hareline.server.broker import Broker
 from hareline.settings import Auth, Listener, Management, Permission, Settings, Storage, User
 from tests.support.http_api import HttpApi, segment
 from tests.support.messages import make_message

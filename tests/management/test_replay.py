@@ -15,11 +15,11 @@ import httpx
 import pytest
 from pydantic import SecretStr
 
-from hareline.broker.queues.queue import Queue
 from hareline.broker.vhost import VirtualHost
 from hareline.errors import StoreError
 from hareline.message import UNWRITTEN, Message, large_message
-from hareline.server import Broker
+from hareline.queues.queue import Queue
+from hareline.server.broker import Broker
 from hareline.settings import Auth, Journal, Listener, Management, Settings, User
 from hareline.storage.replaying import range as replay_range
 from hareline.storage.replaying import source as replay_source

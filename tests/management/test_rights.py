@@ -20,11 +20,11 @@ from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import ChannelClosedByBroker
 
 from hareline.administration import Administration
-from hareline.amqp.methods.dispatch import HANDLERS
+from hareline.amqp.method_dispatch import HANDLERS
 from hareline.auth import rights_table as rights
 from hareline.auth.rights_table import OPERATIONS, TAG_ONLY, Need, Operation
 from hareline.broker.vhost import VirtualHost
-from hareline.server import Broker
+from hareline.server.broker import Broker
 from hareline.settings.access import User
 from hareline.wire.methods import Exchange as ExchangeMethods
 from tests.support.api_broker import PASSWORD, ApiBroker, api_broker, api_settings, segment

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from pika.exceptions import ChannelClosedByBroker, ConnectionClosedByBroker
 
-from hareline.assemble import access_rules
 from hareline.auth.access_rules import NO_RULES
-from hareline.broker.queues.dispatch.reading import ReadingLane
-from hareline.server import Broker
+from hareline.queues.dispatch.reading import ReadingLane
+from hareline.server.assemble import access_rules
+from hareline.server.broker import Broker
 from hareline.settings import Settings
 from hareline.settings.access_rules import AccessRule
 from tests.support.api_broker import PASSWORD, ApiBroker, api_broker, api_settings

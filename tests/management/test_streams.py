@@ -19,16 +19,16 @@ from urllib.parse import urlsplit
 import pytest
 from pydantic import SecretStr
 
-from hareline.broker.queues.queue import Queue
 from hareline.management import range_answers, streams
 from hareline.management.reader_process import ReaderProcess
 from hareline.management.streams import StreamService
 from hareline.message import UNWRITTEN, large_message
 from hareline.octets import readable
-from hareline.server import Broker
+from hareline.queues.queue import Queue
+from hareline.server.broker import Broker
 from hareline.settings import Auth, Journal, Listener, Management, Settings, Storage, User
 from hareline.spark.reading.amqp_session import broker_id_at
-from hareline.storage.contents.pinned import Pinned, PinnedPlaces
+from hareline.storage.store.pinned import Pinned, PinnedPlaces
 from hareline.wire.stream_chunks import (
     BROKER_HEADER,
     ERROR_HEAD_SIZE,

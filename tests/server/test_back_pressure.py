@@ -11,9 +11,9 @@ from pamqp import commands, frame
 
 from hareline.amqp.connection import Connection
 from hareline.amqp.output import OUTPUT_TURN_MAX_BYTES
-from hareline.broker.queues.dispatch import plain
 from hareline.net.shell import UNREAD_OUTPUT_MAX, ConnectionShell
-from hareline.server import Broker
+from hareline.queues.dispatch import plain
+from hareline.server.broker import Broker
 from hareline.settings import Limits, Settings
 from tests.support.broker_thread import BrokerThread
 from tests.support.messages import make_message

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from hareline.storage.writing.durable import BEHIND_BYTES
+from hareline.storage.store.durable import BEHIND_BYTES
 from tests.support.broker_thread import BrokerThread
 
 BODY = bytes(60_000)

@@ -16,7 +16,7 @@ import pika.exceptions
 import pytest
 from pydantic import SecretStr
 
-from hareline.server import Broker
+from hareline.server.broker import Broker
 from hareline.settings import Limits, Listener, Management, Permission, Settings, User, VirtualHost
 from hareline.testing import EmbeddedBroker, running_broker
 
@@ -255,7 +255,7 @@ def test_a_broker_that_cannot_start_says_so(monkeypatch: pytest.MonkeyPatch) -> 
         async def start(self) -> None:
             raise OSError("no ports left")
 
-    monkeypatch.setattr("hareline.server.Broker", Hopeless)
+    monkeypatch.setattr("hareline.server.broker.Broker", Hopeless)
     with (
         pytest.raises(RuntimeError, match="did not start: no ports left") as failure,
         running_broker(),

@@ -24,9 +24,9 @@ from hareline.amqp.publishing import Publishing
 from hareline.amqp.settling import Settling
 from hareline.broker import registry as registry_module
 from hareline.broker import routing as routing_module
-from hareline.broker.queues.queue import Queue
 from hareline.message import Message
 from hareline.net.shell import ConnectionShell
+from hareline.queues.queue import Queue
 from hareline.wire.decoder import Decoder
 from tests.support.broker_thread import BrokerThread
 from tests.support.churn import Churn

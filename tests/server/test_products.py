@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from pamqp import commands
 
-from hareline.server import Broker
+from hareline.server.broker import Broker
 from hareline.settings import (
     FurtherListener,
     Identity,

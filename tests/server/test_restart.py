@@ -851,7 +851,7 @@ def test_dead_letters_that_wait_at_an_orderly_stop_are_published(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The post lets others go on after each of them, so the signal comes before most."""
-    monkeypatch.setattr("hareline.broker.queues.dead_letters.scheduler.SHARE_S", 0.0)
+    monkeypatch.setattr("hareline.queues.core.dead_letter_scheduler.SHARE_S", 0.0)
     count = 2_000
     settings = Settings(data_dir=tmp_path, storage=Storage(kind="journal"))
     with running_broker(settings) as url:

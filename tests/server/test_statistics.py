@@ -10,11 +10,11 @@ from typing import Any
 import pika
 import pytest
 
-from hareline.broker.queues.counts import queue_counts
-from hareline.broker.queues.queue import Queue
-from hareline.server import Broker
+from hareline.broker.queue_counts import queue_counts
+from hareline.counts import QueueCounts
+from hareline.queues.queue import Queue
+from hareline.server.broker import Broker
 from hareline.settings import Listener, Management, Settings, Storage
-from hareline.statistics.counts import QueueCounts
 from hareline.statistics.readings import connection_facts, queue_facts
 from tests.support.broker_thread import BrokerThread
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from hareline.broker.audit.recorder import AUDIT_STREAM, AuditRecorder
-from hareline.broker.queues.queue import Queue
 from hareline.broker.vhost import VirtualHost
 from hareline.clock import Clock, Timers
+from hareline.queues.core.audit_recorder import AUDIT_STREAM, AuditRecorder
+from hareline.queues.queue import Queue
 from hareline.storage.interface import DefinitionStore, MessageStore
 from hareline.turn import Turn
 from tests.support.messages import make_message

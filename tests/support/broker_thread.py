@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
-from hareline.broker.queues.queue import Queue
-from hareline.server import Broker, loop_factory
+from hareline.queues.queue import Queue
+from hareline.server.broker import Broker, loop_factory
 from hareline.settings import Listener, Settings, Storage
 
 from .raw_client import RawClient

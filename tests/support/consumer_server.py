@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from hareline.spark.options import CONNECTION_OPTIONS, Connection, OptionReader
+from hareline.spark.shared.options import CONNECTION_OPTIONS, Connection, OptionReader
 from hareline.wire.encoder import body_frames, header_frame
 from hareline.wire.methods import Frame, commands, decode_method, encode_method
 from hareline.wire.properties import with_integer_header

@@ -7,11 +7,11 @@ consumer activates itself again.
 
 from __future__ import annotations
 
-from hareline.broker.queues.dispatch.consumer import Consumer
-from hareline.broker.queues.dispatch.credit import UNLIMITED, CreditWindow
-from hareline.broker.queues.entry import QueueEntry
-from hareline.broker.queues.queue import Queue
-from hareline.broker.selectors.selector import Selector
+from hareline.queues.core.consumer import Consumer
+from hareline.queues.core.credit import UNLIMITED, CreditWindow
+from hareline.queues.core.entry import QueueEntry
+from hareline.queues.queue import Queue
+from hareline.selectors.selector import Selector
 
 
 class RecordingConsumer(Consumer):

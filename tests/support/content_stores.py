@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 
-from hareline.broker.queues.entry import SETTLED
-from hareline.broker.queues.environment import QueueEnvironment
-from hareline.broker.queues.orders.order import EntryOrder
-from hareline.broker.queues.paging.window import Paging
-from hareline.broker.queues.queue import Queue
 from hareline.errors import StoreError
 from hareline.events import Event
 from hareline.message import TRANSIENT, UNWRITTEN, Message
+from hareline.queues.core.entry import SETTLED
+from hareline.queues.core.environment import QueueEnvironment
+from hareline.queues.orders.order import EntryOrder
+from hareline.queues.orders.window import Paging
+from hareline.queues.queue import Queue
 from hareline.storage.interface import SPOOLED, ContentStore, MessageStore, QueueLedger, StoredEntry
 from tests.support.timers import ManualTimers
 from tests.support.turns import ManualTurn

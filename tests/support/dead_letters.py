@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from hareline.broker.queues.dead_letters.dead_letters import DeadLetters
-from hareline.broker.queues.dead_letters.targets import find_targets
-from hareline.broker.queues.environment import QueueEnvironment
-from hareline.broker.queues.orders.fifo import FifoOrder
-from hareline.broker.queues.policies.overflow import Overflow
-from hareline.broker.queues.queue import Queue
 from hareline.events import Event
 from hareline.message import Message, Table
+from hareline.queues.core.environment import QueueEnvironment
+from hareline.queues.dead_letters.dead_letters import DeadLetters
+from hareline.queues.dead_letters.targets import find_targets
+from hareline.queues.orders.fifo import FifoOrder
+from hareline.queues.policies.overflow import Overflow
+from hareline.queues.queue import Queue
 from hareline.storage.memory import MemoryStore
 from tests.support.messages import make_message
 from tests.support.timers import ManualTimers

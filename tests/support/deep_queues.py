@@ -6,14 +6,14 @@ from typing import Any, Final
 
 import pytest
 
-from hareline.broker.queues.dispatch.reading import ReadingLane
-from hareline.broker.queues.entry import QueueEntry
-from hareline.broker.queues.orders import fifo, log_order
-from hareline.broker.queues.orders.fifo import FifoOrder
-from hareline.broker.queues.orders.log_order import LogOrder
-from hareline.broker.queues.orders.order import EntryOrder
-from hareline.broker.queues.paging import log_columns, log_pages, pages, window
 from hareline.message import UNWRITTEN, StoredMessage
+from hareline.queues.core import pages
+from hareline.queues.core.entry import QueueEntry
+from hareline.queues.dispatch.reading import ReadingLane
+from hareline.queues.orders import fifo, log_columns, log_order, log_pages, window
+from hareline.queues.orders.fifo import FifoOrder
+from hareline.queues.orders.log_order import LogOrder
+from hareline.queues.orders.order import EntryOrder
 from tests.support.content_stores import PagedQueue
 from tests.support.messages import make_message
 

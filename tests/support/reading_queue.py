@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from hareline.broker.queues.dispatch.credit import CreditWindow
-from hareline.broker.queues.dispatch.start_position import FIRST, StartPosition
-from hareline.broker.selectors.selector import compile_selector
+from hareline.queues.core.credit import CreditWindow
+from hareline.queues.core.start_position import FIRST, StartPosition
+from hareline.selectors.selector import compile_selector
 from hareline.wire.table import Table
 from tests.support.consumers import RecordingConsumer
 from tests.support.messages import make_message

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from hareline.broker.queues.orders.priority import rabbitmq_level_reader
+from hareline.queues.orders.priority import rabbitmq_level_reader
 from hareline.storage.journal.damage import Damage, Decision, Reporter
 from hareline.storage.journal.files import Files
 from hareline.storage.journal.reader import JournalReader

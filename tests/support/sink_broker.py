@@ -9,7 +9,7 @@ from typing import Any
 
 import pika
 
-from hareline.spark.options import CONNECTION_OPTIONS, Connection, OptionReader
+from hareline.spark.shared.options import CONNECTION_OPTIONS, Connection, OptionReader
 from tests.support.broker_process import BrokerProcess
 
 

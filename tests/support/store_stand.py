@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 from random import Random
 from typing import Any
 
-from hareline.broker.queues.entry import ACQUIRED, READY, SETTLED
 from hareline.message import UNWRITTEN, Message
+from hareline.queues.core.entry import ACQUIRED, READY, SETTLED
 from hareline.storage.interface import StoredEntry
 from hareline.storage.journal.damage import Decision
 from hareline.storage.journal.files import Files
@@ -22,11 +22,11 @@ from hareline.storage.recovery.progress import RecoveryProgress
 from hareline.storage.recovery.queue_contents import KnownQueue
 from hareline.storage.recovery.read_journal import JournalRecovery
 from hareline.storage.recovery.reports import RecoveryListener
-from hareline.storage.recovery.state import RecoveredState
-from hareline.storage.space.freeing import Freeing
-from hareline.storage.space.liveness import Moves
-from hareline.storage.writing.durable import DurableStore
-from hareline.storage.writing.ledger import DurableLedger
+from hareline.storage.store.durable import DurableStore
+from hareline.storage.store.freeing import Freeing
+from hareline.storage.store.ledger import DurableLedger
+from hareline.storage.store.liveness import Moves
+from hareline.storage.store.state import RecoveredState
 from tests.crash.forgetful_files import ForgetfulFiles
 from tests.support.messages import make_message
 from tests.support.segments import Listener, read_all

@@ -1,6 +1,6 @@
 """A store whose disk is the test's hand: batches become durable, or fail, when a test says so.
 
-Stands for ``hareline.storage.writing.durable.DurableStore`` in the tests of everything that waits
+Stands for ``hareline.storage.store.durable.DurableStore`` in the tests of everything that waits
 for it, and writes down what queues tell it. It keeps the contract of ``storage.interface`` and
 checks that the others do: an entry is added before it is settled, settled once at most, and nothing
 is said of a queue that was forgotten.
@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from hareline.broker.queues.entry import SETTLED
 from hareline.errors import StoreError
 from hareline.message import UNWRITTEN, Message
+from hareline.queues.core.entry import SETTLED
 from hareline.storage.interface import (
     MessageStore,
     ProducerSequence,

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import cast
 
-from hareline.broker.queues.dead_letters.dead_letters import DeadLetters
-from hareline.broker.queues.entry import QueueEntry
-from hareline.broker.queues.environment import QueueEnvironment
-from hareline.broker.queues.orders.fifo import FifoOrder
-from hareline.broker.queues.orders.order import EntryOrder
-from hareline.broker.queues.policies.expiry import Expiry
-from hareline.broker.queues.policies.hold import Hold
-from hareline.broker.queues.queue import Queue
 from hareline.events import Event
 from hareline.message import Message
+from hareline.queues.core.entry import QueueEntry
+from hareline.queues.core.environment import QueueEnvironment
+from hareline.queues.dead_letters.dead_letters import DeadLetters
+from hareline.queues.orders.fifo import FifoOrder
+from hareline.queues.orders.order import EntryOrder
+from hareline.queues.policies.expiry import Expiry
+from hareline.queues.policies.hold import Hold
+from hareline.queues.queue import Queue
 from hareline.storage.memory import MemoryStore
 from hareline.wire.table import Table
 from tests.support.messages import make_message

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from hareline.broker.audit.recorder import AuditRecorder
-from hareline.broker.bindings import DestinationKind
 from hareline.broker.capacity import BrokerCapacity
+from hareline.broker.exchanges.bindings import DestinationKind
 from hareline.broker.exchanges.exchange import Exchange
-from hareline.broker.queues.queue import Queue
 from hareline.broker.vhost import VirtualHost
 from hareline.events import Event, Report
+from hareline.queues.core.audit_recorder import AuditRecorder
+from hareline.queues.queue import Queue
 from hareline.storage.interface import DefinitionStore, MessageStore
 from hareline.storage.memory import MemoryDefinitions, MemoryStore
 from hareline.turn import Turn

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hareline import __version__, assemble
+from hareline import __version__
 from hareline.amqp.context import Limits
 from hareline.auth.passwords import verify_password
 from hareline.auth.peer import Peer
@@ -16,6 +16,7 @@ from hareline.auth.scram import PasswordKeys, ScramKeys
 from hareline.broker.capacity import BrokerCapacity
 from hareline.errors import CommandInvalid
 from hareline.net.binding import Address
+from hareline.server import assemble
 from hareline.settings import Auth, Settings, VirtualHost
 from hareline.storage.journal.damage import Decision
 from tests.support.settings import SCRAM_KEYS, hash_of

@@ -40,9 +40,9 @@ def replace_server(monkeypatch: pytest.MonkeyPatch) -> Callable[[Serve], None]:
     monkeypatch.setattr(logs, "configure", lambda *_: None)
 
     def replace(serve: Serve) -> None:
-        module = types.ModuleType("hareline.daemon")
+        module = types.ModuleType("hareline.server.daemon")
         module.serve = serve  # type: ignore[attr-defined]
-        monkeypatch.setitem(sys.modules, "hareline.daemon", module)
+        monkeypatch.setitem(sys.modules, "hareline.server.daemon", module)
 
     return replace
 

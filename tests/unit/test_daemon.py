@@ -16,10 +16,11 @@ from typing import ClassVar
 
 import pytest
 
-from hareline import daemon, events
-from hareline.daemon import SWITCH_INTERVAL_S, serve
+from hareline import events
 from hareline.errors import ConfigurationError, StoreError
 from hareline.events import Event
+from hareline.server import daemon
+from hareline.server.daemon import SWITCH_INTERVAL_S, serve
 from hareline.settings import Settings
 
 

@@ -8,8 +8,8 @@ from collections.abc import Generator
 
 import pytest
 
-from hareline import recovery
-from hareline.recovery import PROGRESS_MIN_WORK, RecoveryLog, in_shares
+from hareline.server import recovery
+from hareline.server.recovery import PROGRESS_MIN_WORK, RecoveryLog, in_shares
 
 
 class Steps:

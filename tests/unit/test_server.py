@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from hareline import events, server
+from hareline import events
 from hareline.errors import ListenError, StoreError
 from hareline.events import Event
 from hareline.net.binding import Address, bind_all, close_all
-from hareline.server import Broker
+from hareline.server import broker as server
+from hareline.server.broker import Broker
 from hareline.settings import FurtherListener, Listener, Management, Settings, Storage
 
 DEADLINE_S = 60.0

@@ -17,18 +17,18 @@ from hareline.administration.policy_keys import KEYS, smaller
 from hareline.administration.policy_matching import Applied
 from hareline.administration.policy_overlay import BOUNDED_BESIDE
 from hareline.broker.live_arguments import LiveArguments
-from hareline.broker.queues.declare.arguments import QueueArguments
-from hareline.broker.queues.declare.build import QUORUM_DELIVERY_LIMIT, QueueDefaults
-from hareline.broker.queues.declare.readers import InvalidValue, type_name
-from hareline.broker.queues.declare.table import (
+from hareline.broker.making import QUORUM_DELIVERY_LIMIT, QueueDefaults
+from hareline.queues.declare.arguments import QueueArguments
+from hareline.queues.declare.readers import InvalidValue, type_name
+from hareline.queues.declare.table import (
     ARGUMENTS,
     BY_FIELD,
     BY_NAME,
     DEFAULT_QUEUE_TYPE,
     Argument,
 )
-from hareline.broker.queues.policies.overflow import RESUME_PERCENT
-from hareline.broker.queues.queue import Queue
+from hareline.queues.policies.overflow import RESUME_PERCENT
+from hareline.queues.queue import Queue
 from hareline.storage.administration import PolicyRecord
 
 Origin = Literal[

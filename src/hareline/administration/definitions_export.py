@@ -17,10 +17,10 @@ from hareline.administration.parameters import LIMITS_NAME, VHOST_LIMITS
 from hareline.administration.secrets import algorithm_name
 from hareline.amqp.context import Context
 from hareline.auth.users import User
-from hareline.broker.queues.dispatch.paused import is_paused
-from hareline.broker.queues.queue import Queue
 from hareline.broker.registry import RESERVED_PREFIX
 from hareline.broker.vhost import VirtualHost
+from hareline.queues.paused import is_paused
+from hareline.queues.queue import Queue
 from hareline.storage.administration import PolicyRecord, VhostRecord
 
 OPERATOR_POLICY: Final = "operator_policy"

@@ -28,7 +28,7 @@ from hareline.administration.error import AdministrationError, bad_request
 from hareline.administration.parameters import COMPONENTS, VHOST_LIMITS
 from hareline.administration.policy_keys import WITHOUT_EFFECT
 from hareline.amqp.context import Context
-from hareline.broker.exchanges.delayed import DELAYED_MESSAGE
+from hareline.broker.delayed_exchange import DELAYED_MESSAGE
 from hareline.broker.registry import RESERVED_PREFIX
 from hareline.broker.vhost import VirtualHost
 from hareline.errors import AmqpError, StoreError

@@ -17,7 +17,7 @@ from hareline.administration.policy_keys import RABBITMQ_KEYS
 from hareline.administration.secrets import algorithm_name
 from hareline.administration.terms import table_json
 from hareline.auth.passwords import ALGORITHMS, DEFAULT_ALGORITHM
-from hareline.broker.queues.declare.table import (
+from hareline.queues.declare.table import (
     DEFAULT_QUEUE_TYPE,
     QUORUM_ONLY_IN_RABBITMQ,
     RABBITMQ_OVERFLOWS,

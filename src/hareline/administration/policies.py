@@ -26,11 +26,11 @@ from hareline.administration.terms import term
 from hareline.amqp.context import Context
 from hareline.broker.exchanges.alternate import ALTERNATE_EXCHANGE
 from hareline.broker.exchanges.exchange import Exchange
-from hareline.broker.queues.declare.table import DEFAULT_QUEUE_TYPE
-from hareline.broker.queues.queue import Queue
 from hareline.broker.vhost import VirtualHost
 from hareline.errors import PreconditionFailed
 from hareline.patterns import check_pattern
+from hareline.queues.declare.table import DEFAULT_QUEUE_TYPE
+from hareline.queues.queue import Queue
 from hareline.storage.administration import PolicyRecord
 
 APPLY_TO: Final = ("all", "exchanges", "queues", "classic_queues", "quorum_queues", "streams")

@@ -13,9 +13,9 @@ from collections.abc import Callable
 from hareline.amqp.context import Context
 from hareline.amqp.shares import Job
 from hareline.broker.exchanges.exchange import Exchange
-from hareline.broker.queues.queue import Queue
 from hareline.broker.vhost import VirtualHost
 from hareline.errors import PreconditionFailed
+from hareline.queues.queue import Queue
 
 
 class Refresh(Job):

@@ -17,9 +17,9 @@ from typing import Final
 from hareline.administration.checks import invalid, is_unicode
 from hareline.administration.terms import term
 from hareline.broker.exchanges.alternate import ALTERNATE_EXCHANGE
-from hareline.broker.queues.declare.live import LIVE_FIELDS
-from hareline.broker.queues.declare.readers import InvalidValue, type_name
-from hareline.broker.queues.declare.table import (
+from hareline.broker.live_settings import LIVE_FIELDS
+from hareline.queues.declare.readers import InvalidValue, type_name
+from hareline.queues.declare.table import (
     ARGUMENTS,
     BY_NAME,
     RABBITMQ_OVERFLOWS,

@@ -13,8 +13,8 @@ from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from hareline.administration.policy_keys import KEYS, smaller
-from hareline.broker.queues.declare.readers import InvalidValue, type_name
-from hareline.broker.queues.declare.table import BY_FIELD, Argument
+from hareline.queues.declare.readers import InvalidValue, type_name
+from hareline.queues.declare.table import BY_FIELD, Argument
 
 #: By field, the keys of operator policies that bound an argument which no key sets.
 BOUNDED_BESIDE: Final[Mapping[str, tuple[str, ...]]] = {

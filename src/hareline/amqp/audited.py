@@ -1,6 +1,6 @@
 """Publishing and consuming in a virtual host with audit: as elsewhere, and it is recorded.
 
-``amqp.channel`` and ``amqp.methods.basic`` choose these classes when a channel or a consumer is
+``amqp.channel`` and ``amqp.basic_methods`` choose these classes when a channel or a consumer is
 made, so without audit no message pays for them.
 
 Invariant: a publish is recorded when it is put into queues; in a transaction that is the commit.
@@ -18,10 +18,10 @@ from hareline.amqp.publishing import Publishing
 from hareline.amqp.reply_to import ReplyConsumer
 from hareline.amqp.routes import Route
 from hareline.broker.audit.queue import AuditedQueue
-from hareline.broker.audit.recorder import AuditRecorder
-from hareline.broker.enqueueing import Enqueueing
-from hareline.broker.queues.entry import QueueEntry
 from hareline.message import Message
+from hareline.queues.core.audit_recorder import AuditRecorder
+from hareline.queues.core.enqueueing import Enqueueing
+from hareline.queues.core.entry import QueueEntry
 
 
 class AuditedPublishing(Publishing):

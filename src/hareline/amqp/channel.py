@@ -8,8 +8,8 @@ CLOSING    channel.close was sent; everything     channel.close-ok; the number i
            but close and close-ok is ignored
 =========  =====================================  ==========================================
 
-A channel that is gone is not in its connection's registry. ``amqp.methods`` has a module of
-handlers for each class of AMQP, and ``amqp.methods.dispatch`` the table of them; each handler
+A channel that is gone is not in its connection's registry. ``amqp`` has a module of
+handlers for each class of AMQP, and ``amqp.method_dispatch`` the table of them; each handler
 raises an AmqpError to refuse, and ``amqp.connection`` decides what it closes.
 
 Invariant: what the channel has taken from queues is settled, released or in ``port.unacked``, a
@@ -34,12 +34,12 @@ from hareline.amqp.redelivery import Redelivery
 from hareline.amqp.reply_to import ReplyConsumer
 from hareline.amqp.settling import Settling
 from hareline.auth.permissions import AccessChecker
-from hareline.broker.queues.declare.arguments import server_named_prefix
-from hareline.broker.queues.entry import QueueEntry
 from hareline.broker.tracing import Origin, Tap
 from hareline.broker.vhost import generated_name
+from hareline.counts import ChannelCounts
 from hareline.errors import AmqpError, NotFound
-from hareline.statistics.counts import ChannelCounts
+from hareline.queues.core.entry import QueueEntry
+from hareline.queues.declare.arguments import server_named_prefix
 from hareline.wire.methods import Frame
 
 

@@ -2,7 +2,7 @@
 
 Called by ``amqp.connection``. What a channel receives behind a commit is kept in its backlog
 (``amqp.backlog``), everything else that did not take a lane of the decoder goes to
-``amqp.methods.dispatch``. A method that needs a right which has to be asked for is done again, from
+``amqp.method_dispatch``. A method that needs a right which has to be asked for is done again, from
 its beginning, when the answer is there; the channel waits meanwhile.
 
 Invariant: a number is free exactly when both sides have closed its channel.
@@ -14,10 +14,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
+from hareline.amqp import method_dispatch as dispatch
 from hareline.amqp.channel import Channel
 from hareline.amqp.connection_parts import ConnectionParts
 from hareline.amqp.happenings import on_channel
-from hareline.amqp.methods import dispatch
 from hareline.amqp.open_limits import check_channel, count_channel
 from hareline.amqp.ports import ConnectionPort
 from hareline.amqp.revocation import Revocation

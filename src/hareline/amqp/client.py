@@ -2,7 +2,7 @@
 
 The handshake fills a ``Client`` step by step, ``amqp.connection`` renews its rights when users are
 reloaded. Channels and their parts read it. It also stands for the connection as the owner of its
-exclusive queues (``broker.ownership``).
+exclusive queues (``queues.core.ownership``).
 
 Invariant: ``vhost`` and ``access`` are set before the first channel exists.
 """

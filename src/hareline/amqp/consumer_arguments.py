@@ -1,6 +1,6 @@
 """The arguments of basic.consume: what each may hold, and what a consumer inherits of its queue.
 
-Called by ``amqp.methods.basic`` once per consume, never per message. An argument that is not named
+Called by ``amqp.basic_methods`` once per consume, never per message. An argument that is not named
 here is no error and does nothing; those of streams are refused on other queues; both as in
 RabbitMQ. The table in docs/consumers.md is held against ``KNOWN`` by a test.
 
@@ -14,8 +14,10 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from hareline.amqp.dialect import RABBITMQ, Dialect
-from hareline.broker.queues.declare.arguments import QueueArguments
-from hareline.broker.queues.declare.readers import (
+from hareline.errors import InvalidSelector, PreconditionFailed
+from hareline.queues.core.start_position import REPLAY_PERIOD, STREAM_OFFSET
+from hareline.queues.declare.arguments import QueueArguments
+from hareline.queues.declare.readers import (
     InvalidValue,
     any_integer,
     flag,
@@ -24,11 +26,9 @@ from hareline.broker.queues.declare.readers import (
     qpid_truth,
     type_name,
 )
-from hareline.broker.queues.declare.table import DEFAULT_QUEUE_TYPE
-from hareline.broker.queues.dispatch.start_position import REPLAY_PERIOD, STREAM_OFFSET
-from hareline.broker.selectors.error import SelectorError
-from hareline.broker.selectors.selector import Selector, compile_selector
-from hareline.errors import InvalidSelector, PreconditionFailed
+from hareline.queues.declare.table import DEFAULT_QUEUE_TYPE
+from hareline.selectors.error import SelectorError
+from hareline.selectors.selector import Selector, compile_selector
 
 PRIORITY: Final = "x-priority"
 CANCEL_ON_FAILOVER: Final = "x-cancel-on-ha-failover"  # means nothing where no queue has mirrors

@@ -3,7 +3,7 @@
 ``ChannelConsumer.deliver`` is called by the queue's lane with a run of entries. The frames of
 a delivery are joined from parts that are constant for a consumer and an address, and the content as
 it was received; only content for another channel number or above frame_max is built again. The
-methods that start and end consumers are in ``amqp.methods.basic``.
+methods that start and end consumers are in ``amqp.basic_methods``.
 
 Invariant: a delivery's tag is in ``unacked`` before its frames are in the output.             [hot]
 """
@@ -18,11 +18,11 @@ from hareline.amqp.connection_parts import ConnectionParts
 from hareline.amqp.consumer_arguments import ConsumerArguments
 from hareline.amqp.delivery_port import DeliveryPort
 from hareline.amqp.happenings import on_consumer
-from hareline.broker.queues.dispatch.consumer import Consumer
-from hareline.broker.queues.dispatch.credit import CreditWindow
-from hareline.broker.queues.entry import QueueEntry
-from hareline.broker.queues.queue import Queue
 from hareline.message import Address
+from hareline.queues.core.consumer import Consumer
+from hareline.queues.core.credit import CreditWindow
+from hareline.queues.core.entry import QueueEntry
+from hareline.queues.queue import Queue
 from hareline.wire.constants import FRAME_OVERHEAD
 from hareline.wire.encoder import (
     TAG_AND_FLAG,

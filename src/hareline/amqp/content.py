@@ -1,6 +1,6 @@
 """A message that arrives frame by frame: basic.publish, then its header, then its bodies.
 
-``amqp.methods.dispatch`` feeds it what could not take the publish lane (see ``wire.decoder``); the
+``amqp.method_dispatch`` feeds it what could not take the publish lane (see ``wire.decoder``); the
 half-received message lives here and nowhere else. Texts of the errors are RabbitMQ's. A body that
 is too large for memory goes to the ``BodyStore`` frame by frame.
 

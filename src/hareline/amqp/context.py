@@ -23,8 +23,8 @@ from hareline.broker.change_recorder import ChangeRecorder
 from hareline.broker.event_exchange import EventExchange
 from hareline.broker.vhost import VirtualHost
 from hareline.clock import Clock
+from hareline.counts import BrokerCounts
 from hareline.events import Report
-from hareline.statistics.counts import BrokerCounts
 from hareline.storage.interface import BodyStore
 from hareline.turn import Turn
 from hareline.wire.constants import FRAME_OVERHEAD

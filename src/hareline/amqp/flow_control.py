@@ -36,10 +36,10 @@ from hareline.amqp.input_gate import ALARM, QUEUE, RATE, InputGate
 from hareline.amqp.output import Output
 from hareline.amqp.ports import ConnectionPort, Transport
 from hareline.amqp.publish_rate import PublishRates
-from hareline.broker.queues.policies.overflow import Overflow, StoppedPublisher
 from hareline.clock import Clock, Timer
 from hareline.errors import within_short_string
 from hareline.events import Report
+from hareline.queues.policies.overflow import Overflow, StoppedPublisher
 from hareline.wire.methods import commands
 
 # Broker-J: channel.flowControlEnforcementTimeout; it closes the channel then, this broker stops

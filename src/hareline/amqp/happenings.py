@@ -1,7 +1,7 @@
 """What the event exchange is told of connections, channels, consumers and logins.
 
 Called by ``amqp.handshake``, ``amqp.connection``, ``amqp.channels``, ``amqp.consuming`` and
-``amqp.methods.basic`` at the moment when something has come or gone, which is never once a message.
+``amqp.basic_methods`` at the moment when something has come or gone, which is never once a message.
 Each function looks first whether there is an event exchange and anything bound to it. Names of
 headers are RabbitMQ's; where it has the id of a process, ``pid``, this is the name of the object.
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from hareline.amqp.connection_parts import ConnectionParts
     from hareline.amqp.context import Context
     from hareline.amqp.ports import Transport
-    from hareline.broker.queues.dispatch.consumer import Consumer
+    from hareline.queues.core.consumer import Consumer
 
 PROTOCOL = "{0,9,1}"  # as RabbitMQ writes it in a header
 

@@ -17,10 +17,10 @@ from hareline.amqp.publish_number import publish_number
 from hareline.amqp.reply_to import REPLY_TO_NAME, ReplyConsumer
 from hareline.auth.users import UserRegistry
 from hareline.broker.producers import PublishNumber
-from hareline.broker.queues.policies.expiry import expires_at_ms
 from hareline.clock import Clock
 from hareline.errors import PreconditionFailed
 from hareline.message import TRANSIENT, UNWRITTEN, BlindAddress, Message
+from hareline.queues.policies.expiry import expires_at_ms
 from hareline.wire.constants import FLAG_HEADERS
 from hareline.wire.plain_properties import COPIES, NUMBER, PRODUCER_MARK, plain_expiration, walk
 from hareline.wire.properties import (

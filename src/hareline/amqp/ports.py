@@ -18,7 +18,7 @@ from hareline.amqp.tls_session import TlsSession
 from hareline.auth.peer import Peer
 from hareline.clock import Timer
 from hareline.compiled import mypyc_attr, trait
-from hareline.statistics.counts import ConnectionCounts
+from hareline.counts import ConnectionCounts
 from hareline.wire.decoder import FrameSink
 
 

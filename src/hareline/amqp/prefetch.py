@@ -17,11 +17,11 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from hareline.amqp.consuming import ChannelConsumer
-from hareline.broker.queues.declare.arguments import QueueArguments, server_named_prefix
-from hareline.broker.queues.dispatch.credit import CreditWindow
-from hareline.broker.queues.entry import QueueEntry
-from hareline.broker.queues.queue import Queue
 from hareline.broker.vhost import VirtualHost, generated_name
+from hareline.queues.core.credit import CreditWindow
+from hareline.queues.core.entry import QueueEntry
+from hareline.queues.declare.arguments import QueueArguments, server_named_prefix
+from hareline.queues.queue import Queue
 
 # ActiveMQ Classic, ActiveMQPrefetchPolicy: queue, durable topic, topic and queue browser. The
 # numbers are those of its documentation; its code has had 32767 for the third since.

@@ -14,7 +14,7 @@ from typing import Final
 from hareline.amqp.token_bucket import TokenBucket
 from hareline.auth.users import Identity, User
 from hareline.clock import Clock
-from hareline.statistics.counts import ReachedLimits
+from hareline.counts import ReachedLimits
 
 USERS_MAX: Final = 1024  # above it, buckets that are full again are forgotten
 

@@ -33,15 +33,15 @@ from hareline.amqp.returns import (
 from hareline.amqp.routes import Route, are_kept, check_copies, find_route, is_kept
 from hareline.amqp.tallies import PublishTally
 from hareline.amqp.transactions import Transaction
-from hareline.broker.archiving import archive_message, archives_of
-from hareline.broker.enqueueing import Enqueueing
 from hareline.broker.producers import PublishNumber
-from hareline.broker.queues.kinds import REFUSED, TAKEN
-from hareline.broker.queues.policies.expiry import expires_at_ms
-from hareline.broker.queues.policies.overflow import Overflow
-from hareline.broker.queues.queue import Queue, has_taker
 from hareline.errors import NotKept
 from hareline.message import PROPERTIES_START, Address, LargeBody, Message, large_message
+from hareline.queues.core.archiving import archive_message, archives_of
+from hareline.queues.core.enqueueing import Enqueueing
+from hareline.queues.core.kinds import REFUSED, TAKEN
+from hareline.queues.policies.expiry import expires_at_ms
+from hareline.queues.policies.overflow import Overflow
+from hareline.queues.queue import Queue, has_taker
 from hareline.storage.interface import MessageStore
 from hareline.wire.constants import FLAG_HEADERS
 from hareline.wire.decoder import PublishLane

@@ -1,6 +1,6 @@
 """The arguments of basic.consume about reading: who takes nothing away, and where it begins.
 
-Called by ``amqp.methods.basic`` once per consume, never per message. The table in
+Called by ``amqp.basic_methods`` once per consume, never per message. The table in
 docs/non-destructive-queues.md is held against ``KNOWN`` by a test.
 
 Invariant: a ``ReadingArguments`` made here is valid as a whole, so its readers check nothing.
@@ -13,11 +13,10 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from hareline.amqp.consumer_arguments import inherited_filters
-from hareline.broker.queues.declare.arguments import QueueArguments
-from hareline.broker.queues.declare.build import is_non_destructive
-from hareline.broker.queues.declare.readers import InvalidValue, flag, quoted, type_name
-from hareline.broker.queues.dispatch.consumer import Consumer
-from hareline.broker.queues.dispatch.start_position import (
+from hareline.broker.making import is_non_destructive
+from hareline.errors import NotImplementedMethod, PreconditionFailed
+from hareline.queues.core.consumer import Consumer
+from hareline.queues.core.start_position import (
     FIRST,
     NEXT,
     REPLAY_PERIOD,
@@ -25,7 +24,8 @@ from hareline.broker.queues.dispatch.start_position import (
     StartPosition,
     read_start,
 )
-from hareline.errors import NotImplementedMethod, PreconditionFailed
+from hareline.queues.declare.arguments import QueueArguments
+from hareline.queues.declare.readers import InvalidValue, flag, quoted, type_name
 
 NO_CONSUME: Final = "x-filter-no-consume"  # Broker-J
 BROWSE: Final = "x-browse"

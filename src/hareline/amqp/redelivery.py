@@ -17,9 +17,9 @@ from typing import Final
 
 from hareline.amqp.delivery_port import DeliveryPort
 from hareline.amqp.settlement import release_entries
-from hareline.broker.queues.dispatch.lane import BATCH_BYTES
-from hareline.broker.queues.entry import SETTLED, QueueEntry, mark_redelivered
-from hareline.broker.queues.queue import Queue
+from hareline.queues.core.entry import SETTLED, QueueEntry, mark_redelivered
+from hareline.queues.core.lane import BATCH_BYTES
+from hareline.queues.queue import Queue
 
 ENTRIES_PER_TURN: Final = 2048  # as a queue's share of a turn
 

@@ -15,12 +15,12 @@ from typing import Final
 from hareline import events
 from hareline.amqp.delivery_port import DeliveryPort
 from hareline.amqp.ports import Transport
-from hareline.broker.enqueueing import Enqueueing
-from hareline.broker.queues.kinds import KEEPS_NONE
 from hareline.broker.vhost import VirtualHost
 from hareline.errors import PreconditionFailed
 from hareline.events import Report
 from hareline.message import Message
+from hareline.queues.core.enqueueing import Enqueueing
+from hareline.queues.core.kinds import KEEPS_NONE
 from hareline.wire.constants import DIRECT_REPLY_TO
 from hareline.wire.encoder import (
     TAG_AND_FLAG,

@@ -10,9 +10,9 @@ from __future__ import annotations
 from hareline.amqp.client import Client
 from hareline.amqp.delivery_port import DeliveryPort
 from hareline.amqp.product import closes_when_no_route
-from hareline.broker.queues.policies.overflow import Overflow
 from hareline.errors import NoRoute, ResourceError, within_short_string
 from hareline.message import Address, Message
+from hareline.queues.policies.overflow import Overflow
 from hareline.wire.encoder import return_frame
 
 

@@ -1,6 +1,6 @@
 """Which rights queues, exchanges and bindings need for the places that they pass messages on to.
 
-Called by ``amqp.methods`` and by ``management.api``, so that a declaration over HTTP is allowed
+Called by ``amqp`` and by ``management.api``, so that a declaration over HTTP is allowed
 exactly what it is over AMQP. docs/security.md has the table of rights.
 
 Invariant: these check, and change nothing.
@@ -14,9 +14,9 @@ from hareline.auth.permissions import AccessChecker, Resource
 from hareline.broker.archives import ARCHIVE_TO
 from hareline.broker.exchanges.alternate import ALTERNATE_EXCHANGE
 from hareline.broker.exchanges.exchange import Exchange
-from hareline.broker.queues.dead_letters.targets import alternate_of
-from hareline.broker.queues.declare.arguments import QueueArguments
 from hareline.broker.vhost import VirtualHost
+from hareline.queues.dead_letters.targets import alternate_of
+from hareline.queues.declare.arguments import QueueArguments
 
 
 def require_queue_rights(

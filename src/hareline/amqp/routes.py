@@ -17,12 +17,12 @@ from hareline.amqp.client import Client
 from hareline.amqp.reply_to import REPLY_TO_PREFIX
 from hareline.amqp.tallies import UNTALLIED
 from hareline.auth.permissions import AccessChecker
-from hareline.broker.enqueueing import Enqueueing
 from hareline.broker.exchanges.exchange import Exchange
-from hareline.broker.queues.kinds import KEEPS_ALL, KEEPS_NONE
 from hareline.broker.vhost import audit_only
 from hareline.errors import AccessRefused, NotImplementedMethod
 from hareline.message import TRANSIENT, UNWRITTEN, Address, Message, PublisherAddress
+from hareline.queues.core.enqueueing import Enqueueing
+from hareline.queues.core.kinds import KEEPS_ALL, KEEPS_NONE
 from hareline.wire.decoder import KnownRoute, PublishLane
 from hareline.wire.methods import commands, decode_method
 

@@ -8,7 +8,7 @@ Invariant: the consumer of each entry gets its credit back exactly once.
 
 from __future__ import annotations
 
-from hareline.broker.queues.entry import EntryQueue, QueueEntry
+from hareline.queues.core.entry import EntryQueue, QueueEntry
 
 
 def settle_entries(entries: list[QueueEntry]) -> None:

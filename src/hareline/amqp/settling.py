@@ -14,8 +14,8 @@ from hareline.amqp.dialect import RABBITMQ, Dialect
 from hareline.amqp.settlement import reject_entries, release_entries, settle_entries
 from hareline.amqp.transactions import Transaction
 from hareline.amqp.unacked import UnackedDeliveries
-from hareline.broker.queues.entry import QueueEntry
 from hareline.errors import PreconditionFailed
+from hareline.queues.core.entry import QueueEntry
 from hareline.wire.constants import BASIC_ACK
 from hareline.wire.decoder import SettleLane
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from hareline.statistics.counts import ExchangeCounts
+from hareline.counts import ExchangeCounts
 
 
 class PublishTally:

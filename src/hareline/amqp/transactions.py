@@ -21,9 +21,9 @@ from typing import Final, NamedTuple
 from hareline.amqp.settlement import reject_entries, release_entries, settle_entries
 from hareline.amqp.shares import Job, Shares
 from hareline.amqp.unacked import UnackedDeliveries
-from hareline.broker.queues.entry import QueueEntry
 from hareline.clock import Clock
 from hareline.errors import ContentTooLarge, NotKept
+from hareline.queues.core.entry import QueueEntry
 from hareline.storage.interface import COMMIT_BYTES_MAX, MessageStore, StoreTransaction
 
 #: Entries that are added or settled between two looks at the clock, some 200 us; a commit with no

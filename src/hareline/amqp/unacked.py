@@ -12,7 +12,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from hareline.broker.queues.entry import QueueEntry
+from hareline.queues.core.entry import QueueEntry
 
 NUMBERS_FOR_EACH: Final = 8  # tags are counted through if no more of them have been used
 

@@ -19,12 +19,12 @@ from hareline.amqp.connection import Connection
 from hareline.amqp.context import Context
 from hareline.amqp.shares import Job
 from hareline.auth.users import Identity
-from hareline.broker.queues.dispatch.reader import ReadingAccount
-from hareline.broker.queues.entry import QueueEntry
-from hareline.broker.queues.paging.window import STEP_SPOOLED_BYTES
-from hareline.broker.queues.queue import Queue
 from hareline.clock import Timers
 from hareline.errors import PreconditionFailed
+from hareline.queues.core.entry import QueueEntry
+from hareline.queues.dispatch.reader import ReadingAccount
+from hareline.queues.orders.window import STEP_SPOOLED_BYTES
+from hareline.queues.queue import Queue
 
 INTERVAL_S: Final = 1.0
 ENTRIES_PER_STEP: Final = 512

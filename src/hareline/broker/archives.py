@@ -3,7 +3,8 @@
 ``x-archive-to`` of a queue or an exchange names a stream that gets a copy of what the queue or
 exchange gets (docs/archiving.md). ``broker.registry`` tells ``Archives`` what comes and goes, in
 any order, since a restart brings exchanges back first. ``broker.declarations`` asks whether a name
-may be an archive, ``broker.vhost`` whether a queue may go. ``broker.archiving`` has the messages.
+may be an archive, ``broker.vhost`` whether a queue may go. ``queues.core.archiving`` has the
+messages.
 
 Invariant: ``archive`` of a queue or exchange is the stream that its argument names, while there is
 one.
@@ -15,10 +16,10 @@ from collections.abc import Mapping
 from typing import Final
 
 from hareline.broker.exchanges.exchange import Exchange
-from hareline.broker.queues.declare.arguments import QueueArguments
-from hareline.broker.queues.queue import Queue
 from hareline.broker.routing import Routing
 from hareline.errors import NotFound, PreconditionFailed
+from hareline.queues.declare.arguments import QueueArguments
+from hareline.queues.queue import Queue
 
 ARCHIVE_TO: Final = "x-archive-to"
 

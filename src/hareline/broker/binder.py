@@ -12,14 +12,14 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Final
 
-from hareline.broker.bindings import Binding, Bindings, BindingTable, DestinationKind, End
 from hareline.broker.change_recorder import ChangeRecorder
 from hareline.broker.event_exchange import EventExchange
+from hareline.broker.exchanges.bindings import Binding, Bindings, BindingTable, DestinationKind, End
 from hareline.broker.exchanges.exchange import Exchange
-from hareline.broker.exchanges.filtered import FilteredDestination, filtered
-from hareline.broker.queues.queue import Queue
+from hareline.broker.filtered_exchange import FilteredDestination, filtered
 from hareline.broker.unbinding import MATCHED_ALONE, Leaving, Unbinding
 from hareline.errors import PreconditionFailed, StoreError
+from hareline.queues.queue import Queue
 from hareline.storage.interface import DefinitionStore
 
 # Where a binding is its key, and its arguments only filter; elsewhere they say what matches.

@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sized
 from typing import Final
 
-from hareline.broker.bindings import Binding
+from hareline.broker.exchanges.bindings import Binding
+from hareline.counts import ReachedLimits
 from hareline.errors import MemoryShort, PreconditionFailed
-from hareline.statistics.counts import ReachedLimits
 
 LOW_ON_MEMORY: Final = "the broker is low on memory, far above its watermark; try again later"
 _HEAD_OCTETS: Final = 5  # of a text, table or array in a table: its type, and four of length

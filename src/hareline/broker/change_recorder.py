@@ -16,9 +16,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 if TYPE_CHECKING:
-    from hareline.broker.bindings import Binding
+    from hareline.broker.exchanges.bindings import Binding
     from hareline.broker.exchanges.exchange import Exchange
-    from hareline.broker.queues.queue import Queue
+    from hareline.queues.queue import Queue
 
 
 class Doer(NamedTuple):

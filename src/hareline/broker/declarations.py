@@ -21,27 +21,14 @@ from functools import partial
 from typing import Final
 
 from hareline.broker.archives import ARCHIVE_TO
-from hareline.broker.audit.recorder import AUDIT_STREAM, kept_stream_arguments
+from hareline.broker.delayed_exchange import DelayedExchange
 from hareline.broker.delayed_queues import PREFIX as DELAYED_PREFIX
+from hareline.broker.exchange_types import create_exchange
 from hareline.broker.exchanges import erlang_terms
 from hareline.broker.exchanges.alternate import ALTERNATE_EXCHANGE, with_alternate
-from hareline.broker.exchanges.delayed import DelayedExchange
 from hareline.broker.exchanges.exchange import Exchange
-from hareline.broker.exchanges.registry import create_exchange
-from hareline.broker.ownership import ClientOwner, may_use
-from hareline.broker.queues.dead_letters.targets import alternate_of
-from hareline.broker.queues.declare.arguments import (
-    QueueArguments,
-    check_equivalent,
-    check_queue_type_properties,
-    parse_queue_arguments,
-)
-from hareline.broker.queues.declare.build import QueueDefaults, make_delay_queue, make_queue
-from hareline.broker.queues.declare.live import as_declared
-from hareline.broker.queues.declare.table import DEFAULT_QUEUE_TYPE
-from hareline.broker.queues.environment import QueueEnvironment
-from hareline.broker.queues.kinds import KEEPS_ALL, KEEPS_NONE, KEEPS_PERSISTENT
-from hareline.broker.queues.queue import Queue
+from hareline.broker.live_settings import as_declared
+from hareline.broker.making import QueueDefaults, make_delay_queue, make_queue
 from hareline.broker.registry import (
     DEFAULT_EXCHANGE_REFUSED,
     RESERVED_PREFIX,
@@ -49,6 +36,19 @@ from hareline.broker.registry import (
     name_of_own_queue,
 )
 from hareline.errors import AccessRefused, AmqpError, NotFound, PreconditionFailed, StoreError
+from hareline.queues.core.audit_recorder import AUDIT_STREAM, kept_stream_arguments
+from hareline.queues.core.environment import QueueEnvironment
+from hareline.queues.core.kinds import KEEPS_ALL, KEEPS_NONE, KEEPS_PERSISTENT
+from hareline.queues.core.ownership import ClientOwner, may_use
+from hareline.queues.dead_letters.targets import alternate_of
+from hareline.queues.declare.arguments import (
+    QueueArguments,
+    check_equivalent,
+    check_queue_type_properties,
+    parse_queue_arguments,
+)
+from hareline.queues.declare.table import DEFAULT_QUEUE_TYPE
+from hareline.queues.queue import Queue
 from hareline.storage.interface import DefinitionStore, new_incarnation
 from hareline.turn import Turn
 

@@ -1,6 +1,6 @@
 """The queue of an x-delayed-message exchange: its name, and how its messages go on to the exchange.
 
-``broker.declarations`` makes it with the exchange, by ``queues.declare.build``, and deletes both
+``broker.declarations`` makes it with the exchange, by ``broker.making``, and deletes both
 together. It is a queue like others to the store, to paging and to statistics, but no client can use
 it: its owner is the exchange, so that every method of a client is refused as for another's
 exclusive queue (405), and the default exchange does not lead to it. ``queues.policies.delay`` says
@@ -14,14 +14,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from hareline.broker.archiving import archive_message
-from hareline.broker.exchanges.delayed import DelayedExchange
+from hareline.broker.delayed_exchange import DelayedExchange
 from hareline.broker.exchanges.exchange import Route
-from hareline.broker.queues.environment import QueueEnvironment
-from hareline.broker.queues.kinds import TAKEN
-from hareline.broker.queues.policies.delay import DELAY_HEADER, delay_ms_of
-from hareline.broker.queues.policies.expiry import expires_at_ms
 from hareline.message import Message
+from hareline.queues.core.archiving import archive_message
+from hareline.queues.core.environment import QueueEnvironment
+from hareline.queues.core.kinds import TAKEN
+from hareline.queues.policies.delay import DELAY_HEADER, delay_ms_of
+from hareline.queues.policies.expiry import expires_at_ms
 
 PREFIX: Final = "amq.delayed."  # reserved, so no client has a queue of such a name
 

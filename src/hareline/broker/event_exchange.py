@@ -19,19 +19,19 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from hareline import events
-from hareline.broker.archiving import archive_message
-from hareline.broker.queues.kinds import KEEPS_NONE, TAKEN
 from hareline.clock import Clock, Timers
 from hareline.events import Report
 from hareline.message import Address, Table, Timestamp, broker_message
+from hareline.queues.core.archiving import archive_message
+from hareline.queues.core.kinds import KEEPS_NONE, TAKEN
 from hareline.storage.interface import MessageStore
 from hareline.turn import Dispatching, Turn
 
 if TYPE_CHECKING:
-    from hareline.broker.bindings import Binding, BindingTable
+    from hareline.broker.exchanges.bindings import Binding, BindingTable
     from hareline.broker.exchanges.exchange import Exchange
-    from hareline.broker.queues.queue import Queue
     from hareline.broker.routing import Routing
+    from hareline.queues.queue import Queue
 
 EVENT_EXCHANGE: Final = "amq.rabbitmq.event"
 #: Who acts where no user does.

@@ -16,16 +16,16 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from hareline import events
-from hareline.broker.queues.declare.arguments import QueueArguments, parse_queue_arguments
-from hareline.broker.queues.declare.live import apply_live, check_live, overlaid
-from hareline.broker.queues.declare.table import BY_NAME
-from hareline.broker.queues.dispatch.paused import is_paused, pause, resume
-from hareline.broker.queues.queue import Queue
+from hareline.broker.live_settings import apply_live, check_live, overlaid
 from hareline.errors import PreconditionFailed, StoreError
 from hareline.events import Report
+from hareline.queues.declare.arguments import QueueArguments, parse_queue_arguments
+from hareline.queues.declare.table import BY_NAME
+from hareline.queues.paused import is_paused, pause, resume
+from hareline.queues.queue import Queue
 
 if TYPE_CHECKING:
-    from hareline.broker.queues.declare.build import QueueDefaults
+    from hareline.broker.making import QueueDefaults
     from hareline.broker.registry import Registry
     from hareline.storage.interface import DefinitionStore
 
@@ -81,8 +81,8 @@ class LiveArguments:
     def apply_arguments(self, queue: Queue, effective: Arguments) -> None:
         """Have the queue go by these arguments at once, all of them: its own overlaid by others.
 
-        ``declare.live.LIVE_FIELDS`` says which may differ from what is in force. Nothing of this is
-        written to the definitions.
+        ``broker.live_settings.LIVE_FIELDS`` says which may differ from what is in force. Nothing of
+        this is written to the definitions.
 
         Raises PreconditionFailed for a value that no declaration may have, and for a difference
         that cannot be made while the queue lives; nothing has changed then.

@@ -20,27 +20,27 @@ from typing import Final
 from hareline import events
 from hareline.broker.archives import Archives
 from hareline.broker.binder import Binder
-from hareline.broker.bindings import Binding, DestinationKind, End
 from hareline.broker.capacity import BrokerCapacity, VhostCapacity
 from hareline.broker.change_recorder import ChangeRecorder
+from hareline.broker.delayed_exchange import DelayedExchange
 from hareline.broker.delayed_queues import delay_queue_name
 from hareline.broker.event_exchange import EventExchange
+from hareline.broker.exchange_types import create_exchange
+from hareline.broker.exchanges.bindings import Binding, DestinationKind, End
 from hareline.broker.exchanges.default import DefaultExchange
-from hareline.broker.exchanges.delayed import DelayedExchange
 from hareline.broker.exchanges.exchange import Exchange
-from hareline.broker.exchanges.registry import create_exchange
-from hareline.broker.ownership import may_use
-from hareline.broker.queues.counts import queue_counts
-from hareline.broker.queues.declare.arguments import QueueArguments
-from hareline.broker.queues.dispatch.consumer import Consumer
-from hareline.broker.queues.queue import Queue
+from hareline.broker.queue_counts import queue_counts
 from hareline.broker.routing import Routing
 from hareline.broker.stream_readers import StreamReaders
 from hareline.broker.unbinding import Unbinding
 from hareline.clock import Clock, Timers
+from hareline.counts import VhostCounts
 from hareline.errors import AccessRefused, NotFound, ResourceLocked, StoreError
 from hareline.events import Report
-from hareline.statistics.counts import VhostCounts
+from hareline.queues.core.consumer import Consumer
+from hareline.queues.core.ownership import may_use
+from hareline.queues.declare.arguments import QueueArguments
+from hareline.queues.queue import Queue
 from hareline.storage.interface import DefinitionStore
 
 RESERVED_PREFIX: Final = "amq."

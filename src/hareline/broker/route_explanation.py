@@ -17,21 +17,21 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from hareline.broker.bindings import Binding
+from hareline.broker.delayed_exchange import DelayedExchange, inner_type_of
+from hareline.broker.exchange_types import create_exchange
+from hareline.broker.exchanges.bindings import Binding
 from hareline.broker.exchanges.consistent_hash import ConsistentHashExchange
 from hareline.broker.exchanges.default import DefaultExchange
-from hareline.broker.exchanges.delayed import DelayedExchange, inner_type_of
 from hareline.broker.exchanges.exchange import Destination, Exchange
-from hareline.broker.exchanges.filtered import NO_LOCAL_ARGUMENT, FilteredDestination, filtered
 from hareline.broker.exchanges.headers import comparable
 from hareline.broker.exchanges.jms_topic import JmsTopicExchange
-from hareline.broker.exchanges.local_random import LocalRandomExchange
 from hareline.broker.exchanges.random_choice import RandomExchange
-from hareline.broker.exchanges.registry import create_exchange
-from hareline.broker.queues.policies.delay import DELAY_HEADER, delay_ms_of
-from hareline.broker.queues.queue import Queue
+from hareline.broker.filtered_exchange import NO_LOCAL_ARGUMENT, FilteredDestination, filtered
+from hareline.broker.local_random_exchange import LocalRandomExchange
 from hareline.broker.vhost import VirtualHost
 from hareline.message import Message
+from hareline.queues.policies.delay import DELAY_HEADER, delay_ms_of
+from hareline.queues.queue import Queue
 
 Outcome = Literal["taken", "possible", "not_chosen", "filtered", "no_match", "replaced"]
 

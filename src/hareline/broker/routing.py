@@ -13,12 +13,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from hareline.broker.enqueueing import Enqueueing
 from hareline.broker.exchanges.exchange import Exchange
-from hareline.broker.exchanges.filtered import FilteredDestination
-from hareline.broker.queues.queue import Queue
+from hareline.broker.filtered_exchange import FilteredDestination
 from hareline.errors import StoreError
 from hareline.message import Address, Message
+from hareline.queues.core.enqueueing import Enqueueing
+from hareline.queues.queue import Queue
 
 # Interned addresses, about 300 octets each; dropping them costs only their reuse. They outlive the
 # connections that used them, so this bounds what names that never come again take for good.

@@ -14,13 +14,13 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from hareline import events
-from hareline.broker.queues.dispatch.paused import working_lane
-from hareline.broker.queues.dispatch.reading import ReadingLane
-from hareline.broker.queues.policies.reader_positions import ReaderPosition, ReaderPositions
-from hareline.broker.queues.queue import Queue
 from hareline.clock import Clock, Timer, Timers
 from hareline.errors import StoreError
 from hareline.events import Report
+from hareline.queues.dispatch.reading import ReadingLane
+from hareline.queues.paused import working_lane
+from hareline.queues.policies.reader_positions import ReaderPosition, ReaderPositions
+from hareline.queues.queue import Queue
 from hareline.storage.interface import ReaderStore, StoredReader
 
 WRITE_INTERVAL_S: Final = 1.0

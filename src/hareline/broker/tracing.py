@@ -19,12 +19,7 @@ from dataclasses import fields
 from typing import Final, NamedTuple
 
 from hareline import events
-from hareline.broker.archiving import archive_message
-from hareline.broker.bindings import BindingTable
-from hareline.broker.enqueueing import Enqueueing
-from hareline.broker.queues.entry import QueueEntry
-from hareline.broker.queues.kinds import KEEPS_ALL, TAKEN
-from hareline.broker.queues.queue import Queue
+from hareline.broker.exchanges.bindings import BindingTable
 from hareline.broker.routing import Routing
 from hareline.clock import Clock, Timers
 from hareline.errors import MalformedFrame, StoreError
@@ -37,6 +32,11 @@ from hareline.message import (
     Table,
     trace_copy,
 )
+from hareline.queues.core.archiving import archive_message
+from hareline.queues.core.enqueueing import Enqueueing
+from hareline.queues.core.entry import QueueEntry
+from hareline.queues.core.kinds import KEEPS_ALL, TAKEN
+from hareline.queues.queue import Queue
 from hareline.storage.interface import MessageStore
 from hareline.turn import Dispatching, Turn
 

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
-from hareline.broker.bindings import Binding, Bindings
+from hareline.broker.exchanges.bindings import Binding, Bindings
 from hareline.broker.exchanges.exchange import Destination, Exchange
 from hareline.clock import Clock, Timers
 

@@ -1,6 +1,6 @@
 """A virtual host: what clients declare, bind, look up and delete, by name.
 
-Called by ``amqp.methods`` (declare, delete, bind ...), by ``amqp.publishing`` (its ``routing``),
+Called by ``amqp`` (declare, delete, bind ...), by ``amqp.publishing`` (its ``routing``),
 by the recovery and by ``management``. It puts the parts together: ``broker.registry`` has the
 exchanges and queues, ``broker.declarations`` the rules of what may be declared, ``broker.routing``
 the walk from a publish to queues, ``broker.binder`` the bindings. Permissions are the caller's
@@ -14,27 +14,27 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Mapping
 
-from hareline.broker.audit.recorder import AUDIT_STREAM, AuditRecorder
-from hareline.broker.bindings import Binding, DestinationKind
 from hareline.broker.capacity import BrokerCapacity
 from hareline.broker.change_recorder import ChangeRecorder
 from hareline.broker.declarations import Declarations, ExchangeDeclaration, QueueDeclaration
-from hareline.broker.enqueueing import Enqueueing
 from hareline.broker.event_exchange import EVENT_EXCHANGE, EventExchange
+from hareline.broker.exchange_types import create_exchange
+from hareline.broker.exchanges.bindings import Binding, DestinationKind
 from hareline.broker.exchanges.exchange import Exchange
-from hareline.broker.exchanges.registry import create_exchange
 from hareline.broker.live_arguments import LiveArguments
+from hareline.broker.making import QueueDefaults
 from hareline.broker.producers import Producers
-from hareline.broker.queues.declare.arguments import QueueArguments, with_queue_type
-from hareline.broker.queues.declare.build import QueueDefaults
-from hareline.broker.queues.environment import QueueEnvironment
-from hareline.broker.queues.queue import Queue
 from hareline.broker.registry import DEFAULT_EXCHANGE_REFUSED, RESERVED_PREFIX, Registry
 from hareline.broker.tracing import Firehose
 from hareline.clock import Clock, Timers
+from hareline.counts import BrokerCounts, VhostCounts
 from hareline.errors import AccessRefused, NotFound, PreconditionFailed, StoreError
 from hareline.events import Report
-from hareline.statistics.counts import BrokerCounts, VhostCounts
+from hareline.queues.core.audit_recorder import AUDIT_STREAM, AuditRecorder
+from hareline.queues.core.enqueueing import Enqueueing
+from hareline.queues.core.environment import QueueEnvironment
+from hareline.queues.declare.arguments import QueueArguments, with_queue_type
+from hareline.queues.queue import Queue
 from hareline.storage.interface import DefinitionStore, MessageStore
 from hareline.turn import Turn
 

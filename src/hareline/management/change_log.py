@@ -26,13 +26,13 @@ import orjson
 
 from hareline import events
 from hareline.administration.changes import INTERNAL
-from hareline.broker.bindings import Binding
 from hareline.broker.change_recorder import NOBODY, ChangeRecorder, Doer
+from hareline.broker.exchanges.bindings import Binding
 from hareline.broker.exchanges.exchange import Exchange
-from hareline.broker.queues.queue import Queue
 from hareline.broker.vhost import VirtualHost
 from hareline.events import Report
 from hareline.management.strict_json import encoded
+from hareline.queues.queue import Queue
 
 KEPT_MAX: Final = 5_000
 LINE_MAX: Final = 4_096

@@ -1,7 +1,7 @@
 """The client of a request that a reverse proxy has forwarded, by its header ``X-Forwarded-For``.
 
-``management.app`` puts ``ForwardedFor`` before everything that asks who the client is (limits on
-logins, users of loopback, the record of changes). Only proxies that ``management.forwarded_by``
+``management.api.app`` puts ``ForwardedFor`` before everything that asks who the client is (limits
+on logins, users of loopback, the record of changes). Only proxies that ``management.forwarded_by``
 names are believed.
 
 Invariant: a client elsewhere whose proxy sends the header never counts as one of this machine,

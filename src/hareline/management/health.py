@@ -1,7 +1,7 @@
 """The state of the broker for health checks: ``GET /api/health`` and ``management.api.health``.
 
-``hareline.http_side`` reads it of the alarms and the store. Invariant: ``status`` is "ok" unless
-only a restart helps or one is under way.
+``hareline.server.http_side`` reads it of the alarms and the store. Invariant: ``status`` is "ok"
+unless only a restart helps or one is under way.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Long answers are made in shares of the loop's time, one share for all of them at a time.
 
-``management.app`` makes one ``Pace`` for all requests. Whatever loops over something that clients
-can make large does so within ``async with pace.share() as share`` and calls ``await share.pause()``
-for each item; that costs one look at the clock until the share is used up.
+``management.api.app`` makes one ``Pace`` for all requests. Whatever loops over something that
+clients can make large does so within ``async with pace.share() as share`` and calls
+``await share.pause()`` for each item; that costs one look at the clock until the share is used up.
 
 Invariant: however many requests there are, they take one share of a round of the event loop
 together, so messages wait for one share at most.

@@ -1,9 +1,9 @@
 """Paths of requests: matched as they came, so that names may hold a slash as ``%2F``.
 
-``management.app`` puts ``RawPaths`` before all routes; routes decode the names in their path with
-``name_in_path``. The default exchange may have its empty name. A slash at the end of a path means
-nothing, as in RabbitMQ's API, and a HEAD is a GET whose body stays away; not for streams, whose
-bodies another process writes.
+``management.api.app`` puts ``RawPaths`` before all routes; routes decode the names in their path
+with ``name_in_path``. The default exchange may have its empty name. A slash at the end of a path
+means nothing, as in RabbitMQ's API, and a HEAD is a GET whose body stays away; not for streams,
+whose bodies another process writes.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A request that needs a right which has to be asked for is handled again when that is decided.
 
-``management.app`` puts it before the routes. Checks of rights are plain calls, which raise
+``management.api.app`` puts it before the routes. Checks of rights are plain calls, which raise
 RightsPending where another authority decides (``auth.grants``); they stand before anything is
 changed and before an answer begins. What was read of the request's body is given to the route once
 more.

@@ -1,9 +1,9 @@
 """What every answer says to browsers, and which requests of other sites are refused.
 
-``management.app`` puts it before all routes. A browser that knows a login for this port sends it
-with requests that any page asks for. So requests for the API that another site has caused are
-refused, unless the reader follows a link; there are no cookies, and no CORS headers, so no page
-of another site reads an answer.
+``management.api.app`` puts it before all routes. A browser that knows a login for this port sends
+it with requests that any page asks for. So requests for the API that another site has caused are
+refused, unless the reader follows a link; there are no cookies, and no CORS headers, so no page of
+another site reads an answer.
 
 What a path means is decided here, once, by the path that routes would see: one that becomes a path
 of the API only when it is decoded (``/%61pi/queues``) is refused, so no rule about paths can be

@@ -20,12 +20,12 @@ from typing import Final
 from fastapi import Response
 from starlette.types import Receive, Scope, Send
 
-from hareline.broker.queues.stream import Stream
+from hareline.broker.stream_queue import Stream
 from hareline.management.reader_process import Answer, ClientGone, ReaderGone
 from hareline.management.relay import Relay, flushed
 from hareline.message import Message
 from hareline.ranges.messages import Build
-from hareline.storage.contents.pinned import Pinned, PinnedPlaces
+from hareline.storage.store.pinned import Pinned, PinnedPlaces
 from hareline.wire.property_parts import without_last_header
 from hareline.wire.stream_chunks import CONTENT_TYPE, encode_chunk, encode_error
 

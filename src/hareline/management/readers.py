@@ -16,15 +16,15 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from hareline.broker.queues.policies.reader_positions import ReaderPosition
-from hareline.broker.queues.queue import Queue
-from hareline.broker.queues.stream import Stream
+from hareline.broker.stream_queue import Stream
 from hareline.broker.vhost import VirtualHost
 from hareline.errors import PreconditionFailed
 from hareline.management.bodies import parse_body, read_body
 from hareline.management.paths import name_in_path
 from hareline.management.refusals import Refusal, json_answer
 from hareline.management.stream_access import StreamAccess
+from hareline.queues.policies.reader_positions import ReaderPosition
+from hareline.queues.queue import Queue
 
 _PATH: Final = "/api/stream/{vhost}/{queue}/readers"
 _NAME_MAX_OCTETS: Final = 255

@@ -30,17 +30,17 @@ from pydantic import (
 
 from hareline import events
 from hareline.auth.users import User
-from hareline.broker.archiving import archive_message, archives_of
-from hareline.broker.queues.kinds import KEEPS_ALL, KEEPS_NONE, TAKEN
-from hareline.broker.queues.queue import Queue
-from hareline.broker.selectors.error import SelectorError
-from hareline.broker.selectors.selector import Selector, compile_selector
 from hareline.broker.vhost import VirtualHost, audit_only
 from hareline.errors import AmqpError, NotFound, StoreError
 from hareline.events import Report
 from hareline.management.authentication import Authenticator
 from hareline.management.bodies import parse_body, read_body
 from hareline.management.refusals import Refusal, json_answer
+from hareline.queues.core.archiving import archive_message, archives_of
+from hareline.queues.core.kinds import KEEPS_ALL, KEEPS_NONE, TAKEN
+from hareline.queues.queue import Queue
+from hareline.selectors.error import SelectorError
+from hareline.selectors.selector import Selector, compile_selector
 from hareline.storage.replaying.range import PROBLEMS_MAX, Replayable, ReplayRange, TooManyMatches
 from hareline.storage.replaying.source import ReplaySource, replayed
 

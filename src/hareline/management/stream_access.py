@@ -16,7 +16,7 @@ from fastapi.responses import Response
 
 from hareline.auth.permissions import AccessChecker
 from hareline.auth.users import UserRegistry
-from hareline.broker.queues.stream import Stream, stream_of
+from hareline.broker.stream_queue import Stream, stream_of
 from hareline.broker.vhost import VirtualHost
 from hareline.errors import AmqpError
 from hareline.management.authentication import Authenticator

@@ -16,7 +16,7 @@ from typing import Any, Final
 from fastapi import APIRouter, Request
 from fastapi.responses import Response, StreamingResponse
 
-from hareline.broker.queues.stream import Stream, stream_of
+from hareline.broker.stream_queue import Stream, stream_of
 from hareline.management.listener import TRANSPORT
 from hareline.management.range_answers import (
     JournalRead,
@@ -29,7 +29,7 @@ from hareline.management.reader_process import ReaderProcess
 from hareline.management.refusals import Refusal, json_answer
 from hareline.management.relay import Relay, speaks_tls
 from hareline.management.stream_access import StreamAccess, find_stream
-from hareline.storage.contents.pinned import PinnedPlaces
+from hareline.storage.store.pinned import PinnedPlaces
 from hareline.wire.stream_chunks import CONTENT_TYPE
 
 WAIT_MS_MAX: Final = 30_000

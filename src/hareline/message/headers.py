@@ -1,7 +1,7 @@
 """What the broker and the store need of the wire format to read and write message headers.
 
 They know nothing of the wire: a headers table, its octets, and the property octets cut into parts
-come to them through this module. Called by ``broker.queues.dead_letters`` for each death, and by
+come to them through this module. Called by ``queues.dead_letters`` for each death, and by
 ``storage`` for replays and the arguments of definitions.
 
 Invariant: encoding keeps the type of every value that was decoded.

@@ -1,6 +1,6 @@
 """Messages whose content is on disk while they wait in a deep queue.
 
-``broker.queues.paging`` puts one in place of a message when its content leaves memory, in the store
+``queues.orders`` puts one in place of a message when its content leaves memory, in the store
 or in the spool.
 
 Invariant: a stored message gives what the message gave that it stands for, and reads the disk for

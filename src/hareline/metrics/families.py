@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from hareline.broker.queues.kinds import DeathReason
 from hareline.metrics.exposition import Family
+from hareline.queues.core.kinds import DeathReason
 
 
 def _counters(**texts: str) -> tuple[Family, ...]:

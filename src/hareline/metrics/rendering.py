@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterator
 from typing import Final, Literal
 
 from hareline import __version__
+from hareline.counts import ChannelCounts
 from hareline.metrics import families as known
 from hareline.metrics.exposition import Family, head, label, number, sample
 from hareline.metrics.own import alone, of_objects
@@ -24,7 +25,6 @@ from hareline.metrics.source import (
     descriptors_max,
     open_descriptors,
 )
-from hareline.statistics.counts import ChannelCounts
 
 Endpoint = Literal["aggregated", "per-object", "detailed", "memory-breakdown"]
 

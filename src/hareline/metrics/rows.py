@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Literal, NamedTuple
 
-from hareline.statistics.counts import (
+from hareline.counts import (
     BrokerCounts,
     ChannelCounts,
     ConnectionCounts,

@@ -1,8 +1,8 @@
 """What a scrape reads: the live objects with their labels, and facts about the process.
 
-``hareline.http_side`` makes one ``MetricsSource``; ``metrics.rendering`` goes through it for each
-scrape. Invariant: everything is read and nothing changed, and iterating may stop at any object and
-go on later, whatever has come and gone meanwhile.
+``hareline.server.http_side`` makes one ``MetricsSource``; ``metrics.rendering`` goes through it for
+each scrape. Invariant: everything is read and nothing changed, and iterating may stop at any object
+and go on later, whatever has come and gone meanwhile.
 """
 
 from __future__ import annotations

@@ -14,10 +14,10 @@ from pathlib import Path
 
 from hareline import events
 from hareline.amqp.context import Context
+from hareline.counts import EndedObjects
 from hareline.events import Report
 from hareline.net.loop_watch import LoopWatch
 from hareline.net.node import read_node
-from hareline.statistics.counts import EndedObjects
 from hareline.statistics.facts import NodeFacts
 from hareline.statistics.sampler import Sampler
 from hareline.statistics.sources import (

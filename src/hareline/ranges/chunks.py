@@ -21,7 +21,6 @@ from zlib import crc32
 from hareline.errors import StoreError
 from hareline.ranges.messages import Build, Built
 from hareline.ranges.records import RecordReader
-from hareline.storage.contents.large import TRAILER_SIZE, large_path, trailer_of
 from hareline.storage.journal.files import Files
 from hareline.storage.journal.format.message import (
     ENTRY,
@@ -30,6 +29,7 @@ from hareline.storage.journal.format.message import (
     MessageRecord,
     decode_message,
 )
+from hareline.storage.store.large_bodies import TRAILER_SIZE, large_path, trailer_of
 from hareline.wire.property_parts import without_last_header
 from hareline.wire.stream_chunks import (
     FIXED_SIZE,
@@ -39,7 +39,7 @@ from hareline.wire.stream_chunks import (
     encode_header,
 )
 
-OFFSET_HEADER: Final = b"x-stream-offset"  # broker.queues.dispatch.reading
+OFFSET_HEADER: Final = b"x-stream-offset"  # queues.dispatch.reading
 _PROPERTIES_START: Final = 19  # in a content: a frame's head, class, weight, size of the body
 _BODY_HEAD: Final = 7  # of a body frame
 _US_PER_MS: Final = 1000

@@ -2,7 +2,7 @@
 
 Called by ``ranges.chunks`` in the reader process. Places ascend mostly and lie close together, so
 they are read in windows. What is asked for is written and stays where it is while it is read
-(``storage.contents.pinned``).
+(``storage.store.pinned``).
 
 Invariant: each record that comes out is a MESSAGE and matches its checksum.
 """

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from hareline.spark.errors import EnvironmentMissing
-from hareline.spark.failures import HIDE_TRACEBACK
+from hareline.spark.errors.failures import HIDE_TRACEBACK
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

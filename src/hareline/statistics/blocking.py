@@ -16,7 +16,7 @@ from hareline.amqp.alarms import Alarms
 from hareline.amqp.channel import Channel
 from hareline.amqp.connection import Connection
 from hareline.amqp.input_gate import BACKLOG, OUTPUT, RATE, SHARE
-from hareline.broker.queues.policies.overflow import Overflow
+from hareline.queues.policies.overflow import Overflow
 
 Reason = Literal["memory", "disk", "queue", "behind", "commit", "output", "client", "rate"]
 

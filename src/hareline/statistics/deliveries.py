@@ -14,7 +14,7 @@ from typing import Final
 
 from hareline.amqp.consuming import ChannelConsumer
 from hareline.amqp.delivery_port import DeliveryPort
-from hareline.broker.queues.queue import Queue
+from hareline.queues.queue import Queue
 
 #: Deliveries that are looked at, of a channel or a queue; beyond, numbers are estimates.
 LOOKS_MAX: Final = 4_096

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from hareline.statistics.counts import ChannelCounts, ConnectionCounts, QueueCounts
+from hareline.counts import ChannelCounts, ConnectionCounts, QueueCounts
 
 
 class ConnectionFacts(NamedTuple):

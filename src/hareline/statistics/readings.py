@@ -19,11 +19,11 @@ from hareline.amqp.context import Context
 from hareline.amqp.handshake import WAIT_OPEN, WAIT_TUNE_OK
 from hareline.amqp.input_gate import ALARM, SHARE
 from hareline.amqp.ports import LiveConnection
-from hareline.broker.queues.counts import queue_counts
-from hareline.broker.queues.dispatch.consumer import Consumer
-from hareline.broker.queues.dispatch.reading import ReadingLane
-from hareline.broker.queues.queue import Queue
+from hareline.broker.queue_counts import queue_counts
 from hareline.message import StoredMessage
+from hareline.queues.core.consumer import Consumer
+from hareline.queues.dispatch.reading import ReadingLane
+from hareline.queues.queue import Queue
 from hareline.statistics.deliveries import LOOKS_MAX, Deliveries
 from hareline.statistics.facts import ChannelFacts, ConnectionFacts, ConsumerFacts, QueueFacts
 from hareline.statistics.unacked import slow_reason

@@ -18,9 +18,8 @@ from hareline.amqp.channel import Channel
 from hareline.amqp.context import Context
 from hareline.amqp.ports import LiveConnection
 from hareline.broker.exchanges.exchange import Exchange
-from hareline.broker.queues.counts import queue_counts, queue_mark
-from hareline.broker.queues.queue import Queue
-from hareline.statistics.counts import (
+from hareline.broker.queue_counts import queue_counts, queue_mark
+from hareline.counts import (
     ChannelCounts,
     ChurnCounts,
     ConnectionCounts,
@@ -28,6 +27,7 @@ from hareline.statistics.counts import (
     ExchangeCounts,
     QueueCounts,
 )
+from hareline.queues.queue import Queue
 from hareline.statistics.facts import NodeFacts
 from hareline.statistics.history import BASIC, GLOBAL
 from hareline.statistics.readings import can_deliver, channels_of

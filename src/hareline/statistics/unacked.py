@@ -15,11 +15,11 @@ from typing import NamedTuple
 
 from hareline.amqp.consuming import ChannelConsumer
 from hareline.amqp.delivery_port import DeliveryPort
-from hareline.broker.queues.dispatch.consumer import Consumer
-from hareline.broker.queues.dispatch.paused import is_paused
-from hareline.broker.queues.dispatch.reading import ReadingLane
-from hareline.broker.queues.entry import QueueEntry
-from hareline.broker.queues.queue import Queue
+from hareline.queues.core.consumer import Consumer
+from hareline.queues.core.entry import QueueEntry
+from hareline.queues.dispatch.reading import ReadingLane
+from hareline.queues.paused import is_paused
+from hareline.queues.queue import Queue
 from hareline.statistics.deliveries import LOOKS_MAX, Deliveries
 from hareline.statistics.sampler import Sampler
 

@@ -38,9 +38,9 @@ if TYPE_CHECKING:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class StoredEntry:
-    """A queue entry as far as a store reads it: the base of ``broker.queues.entry.QueueEntry``.
+    """A queue entry as far as a store reads it: the base of ``queues.core.entry.QueueEntry``.
 
-    ``offset`` fixes the entry's place in its queue. ``state``, one of ``broker.queues.entry``, is
+    ``offset`` fixes the entry's place in its queue. ``state``, one of ``queues.core.entry``, is
     SETTLED once the entry has left, and then it need not be written. ``delivery_count`` above 0
     says that the next delivery is a redelivery. The queue sets all three; ``message.position`` is
     set by the store when the message is written.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hareline.broker.bindings import Binding
+from hareline.broker.exchanges.bindings import Binding
 from hareline.management.api.bindings import properties_key
 from tests.support.api_broker import ApiBroker, segment
 

@@ -6,7 +6,7 @@ import pika
 import pika.exceptions
 import pytest
 
-from hareline.server import Broker
+from hareline.server.broker import Broker
 from tests.support.api_broker import ApiBroker, segment
 from tests.support.waiting import wait_for
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from hareline.broker.bindings import BindingTable
-from hareline.broker.queues.operations.walking import messages_of
+from hareline.broker.exchanges.bindings import BindingTable
+from hareline.broker.operations.walking import messages_of
 from hareline.management.api import dead_letters
 from hareline.management.api.dead_letters import SOURCES_MAX, _first_death, _targets
 from hareline.management.pace import Pace

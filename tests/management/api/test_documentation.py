@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hareline.broker.queues.declare.descriptions import DESCRIPTIONS
 from hareline.management.api.documentation import pages
+from hareline.queues.declare.descriptions import DESCRIPTIONS
 from tests.support.api_broker import ApiBroker
 
 

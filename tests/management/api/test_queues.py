@@ -13,7 +13,7 @@ from hareline.management.api.consumers import describe_consumer
 from hareline.management.api.queues import Queues
 from hareline.management.api.rates import Rates
 from hareline.net.shell import ConnectionShell
-from hareline.server import Broker
+from hareline.server.broker import Broker
 from tests.support.api_broker import OTHER, ApiBroker, segment
 
 #: What RabbitMQ 4's clients in Rust take for granted, and what Flower, KEDA and exporters read.

@@ -17,7 +17,7 @@ from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StringType, StructField, StructType
 
 from hareline.spark.errors import InvalidOption, InvalidRows, PublishRefused
-from hareline.spark.failures import error_of
+from hareline.spark.errors.failures import error_of
 from hareline.spark.writing.sink import (
     BatchWriter,
     StreamWriter,

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hareline.administration.argument_origins import Decision, decisions
-from hareline.broker.queues.declare.table import BY_NAME
+from hareline.queues.declare.table import BY_NAME
 from tests.support.administered import Administered
 from tests.support.examples import examples
 

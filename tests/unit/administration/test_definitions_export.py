@@ -9,7 +9,7 @@ import pytest
 from hareline.administration import AdministrationError
 from hareline.administration.definitions_export import Export
 from hareline.administration.definitions_import import Import
-from hareline.broker.queues.dispatch.paused import is_paused
+from hareline.queues.paused import is_paused
 from tests.support.administered import Administered
 from tests.unit.administration.test_definitions_import import TOPOLOGY, run
 

@@ -10,7 +10,7 @@ from hareline import events
 from hareline.administration import AdministrationError
 from hareline.administration.definitions_import import Import, report_import
 from hareline.auth.passwords import hash_password
-from hareline.broker.queues.dispatch.paused import is_paused
+from hareline.queues.paused import is_paused
 from tests.support.administered import Administered
 
 OLD_HASH = hash_password("old")

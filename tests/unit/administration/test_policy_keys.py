@@ -6,7 +6,7 @@ import pytest
 
 from hareline.administration.error import AdministrationError
 from hareline.administration.policy_keys import KEYS, WITHOUT_EFFECT, check_definition, smaller
-from hareline.broker.queues.declare.live import LIVE_FIELDS
+from hareline.broker.live_settings import LIVE_FIELDS
 
 
 def test_each_argument_that_changes_live_has_one_key() -> None:

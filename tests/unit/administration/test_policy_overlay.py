@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from hareline.administration.policy_overlay import overlaid_by_policy
-from hareline.broker.queues.declare.arguments import parse_queue_arguments
+from hareline.queues.declare.arguments import parse_queue_arguments
 
 
 @pytest.mark.parametrize(

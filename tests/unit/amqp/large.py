@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Final
 
 from hareline.amqp.context import Limits
-from hareline.storage.contents.large import LargeBodies
 from hareline.storage.interface import MessageStore
 from hareline.storage.journal.files import Files
+from hareline.storage.store.large_bodies import LargeBodies
 
 from .peer import Peer, Received, SteppedBroker, WireFrame, read_frames, split_frames
 

@@ -22,11 +22,11 @@ from hareline.auth.mechanisms import MechanismRegistry
 from hareline.auth.passwords import hash_password
 from hareline.auth.permissions import ALL_PERMISSIONS, Permissions, TopicPermissions
 from hareline.auth.users import User, UserRegistry
-from hareline.broker.audit.recorder import AuditRecorder
-from hareline.broker.queues.queue import Queue
 from hareline.broker.vhost import VirtualHost
 from hareline.clock import ManualClock
 from hareline.events import Event
+from hareline.queues.core.audit_recorder import AuditRecorder
+from hareline.queues.queue import Queue
 from hareline.storage.interface import DefinitionStore, MessageStore
 from hareline.storage.memory import MemoryDefinitions, MemoryStore
 from hareline.turn import Turn

@@ -10,7 +10,7 @@ import pytest
 from hareline.amqp.audited import AuditedConsumer, AuditedPublishing
 from hareline.amqp.consuming import ChannelConsumer
 from hareline.amqp.publishing import Publishing
-from hareline.broker.audit.recorder import AUDIT_STREAM
+from hareline.queues.core.audit_recorder import AUDIT_STREAM
 from hareline.wire.methods import commands
 from hareline.wire.properties import Properties
 from hareline.wire.table import Table

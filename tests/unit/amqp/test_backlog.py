@@ -7,10 +7,10 @@ from typing import cast
 
 import pytest
 
+from hareline.amqp import method_dispatch as dispatch
 from hareline.amqp.backlog import BACKLOG_MAX_BYTES, FRAME_COST_BYTES
-from hareline.amqp.methods import dispatch
 from hareline.amqp.output import OUTPUT_TURN_MAX_BYTES
-from hareline.broker.queues.queue import Queue
+from hareline.queues.queue import Queue
 from hareline.turn import WORK_PER_S, WORK_PER_TURN, Receiving, Turn
 from hareline.wire.methods import Frame, commands, encode_method
 from hareline.wire.properties import Properties

@@ -15,11 +15,11 @@ from hareline.amqp.consumer_arguments import (
     read_consumer_arguments,
 )
 from hareline.amqp.dialect import QPID
-from hareline.broker.queues.declare.arguments import QueueArguments, parse_queue_arguments
-from hareline.broker.queues.declare.readers import DefaultFilter
-from hareline.broker.queues.dispatch.start_position import REPLAY_PERIOD
-from hareline.broker.selectors.selector import Selector
 from hareline.errors import PreconditionFailed
+from hareline.queues.core.start_position import REPLAY_PERIOD
+from hareline.queues.declare.arguments import QueueArguments, parse_queue_arguments
+from hareline.queues.declare.readers import DefaultFilter
+from hareline.selectors.selector import Selector
 from hareline.wire.table import Short, SignedInt, Table, Timestamp
 from tests.support.messages import make_message
 

@@ -306,7 +306,7 @@ def test_other_ways_of_coming_back_use_up_no_delivery(broker: SteppedBroker, qpi
 def test_a_limit_beyond_what_is_counted_ends_there(
     broker: SteppedBroker, peer: Peer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hareline.broker.queues.queue.RETURNS_MAX", 3)
+    monkeypatch.setattr("hareline.queues.queue.RETURNS_MAX", 3)
     peer.declare("q", arguments={"x-delivery-limit": 40_000})
     peer.fill("q", b"a")
     for _ in range(3):

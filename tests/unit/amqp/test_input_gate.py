@@ -13,8 +13,8 @@ import pytest
 from hareline import events
 from hareline.amqp.input_gate import ALARM, BACKLOG, OUTPUT, SHARE
 from hareline.amqp.input_gate import QUEUE as QUEUE_FULL
-from hareline.broker.queues.queue import Queue
 from hareline.message import Message
+from hareline.queues.queue import Queue
 from hareline.turn import WORK_PER_ROUND, WORK_PER_S, WORK_PER_SHARE, WORK_PER_TURN
 from hareline.wire.methods import commands, encode_method
 

@@ -11,8 +11,8 @@ import pytest
 
 from hareline.amqp.content import ContentAssembler
 from hareline.amqp.context import Limits
-from hareline.storage.contents.large import WRITE_BYTES
 from hareline.storage.journal.files import Files
+from hareline.storage.store.large_bodies import WRITE_BYTES
 from hareline.wire.methods import commands
 from hareline.wire.properties import Properties
 from hareline.wire.table import Table

@@ -12,8 +12,8 @@ from hareline.amqp.context import Limits
 from hareline.amqp.publish_rate import PublishRates
 from hareline.auth.users import User
 from hareline.clock import ManualClock
+from hareline.counts import ReachedLimits
 from hareline.statistics.blocking import why_connection_waits
-from hareline.statistics.counts import ReachedLimits
 from hareline.statistics.readings import connection_state
 from hareline.wire.methods import commands
 from tests.unit.amqp.peer import Peer, SteppedBroker, publish_octets

@@ -21,12 +21,12 @@ from hypothesis import strategies as st
 
 from hareline.amqp.audited import AuditedPublishing
 from hareline.amqp.publishing import Publishing
-from hareline.broker.audit.recorder import AuditRecorder
-from hareline.broker.enqueueing import Enqueueing
-from hareline.broker.queues.queue import Queue
 from hareline.compiled import build
 from hareline.errors import PreconditionFailed
 from hareline.message import Message
+from hareline.queues.core.audit_recorder import AuditRecorder
+from hareline.queues.core.enqueueing import Enqueueing
+from hareline.queues.queue import Queue
 from hareline.wire.decoder import PublishLane
 from hareline.wire.methods import commands, decode_method
 from hareline.wire.properties import Properties

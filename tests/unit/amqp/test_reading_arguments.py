@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from hareline.amqp.reading_arguments import KNOWN, ReadingArguments, read_reading_arguments
-from hareline.broker.queues.declare.arguments import parse_queue_arguments
-from hareline.broker.queues.dispatch.start_position import FIRST, LAST, NEXT, StartPosition
 from hareline.errors import PreconditionFailed
+from hareline.queues.core.start_position import FIRST, LAST, NEXT, StartPosition
+from hareline.queues.declare.arguments import parse_queue_arguments
 from hareline.wire.methods import commands
 from hareline.wire.table import Table, Timestamp
 

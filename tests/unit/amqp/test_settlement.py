@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hareline.amqp.settlement import reject_entries, release_entries, settle_entries
-from hareline.broker.queues.entry import QueueEntry
+from hareline.queues.core.entry import QueueEntry
 from hareline.wire.methods import commands
 
 from .peer import Peer, SteppedBroker

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hareline.amqp.channel import Channel
-from hareline.broker.queues.counts import queue_counts
-from hareline.statistics.counts import ChannelCounts, ExchangeCounts, QueueCounts
+from hareline.broker.queue_counts import queue_counts
+from hareline.counts import ChannelCounts, ExchangeCounts, QueueCounts
 from hareline.statistics.readings import channels_of
 from hareline.wire.methods import commands
 from hareline.wire.properties import Properties

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hareline.amqp.unacked import UnackedDeliveries
-from hareline.broker.queues.entry import QueueEntry
+from hareline.queues.core.entry import QueueEntry
 
 
 class Entry(QueueEntry):

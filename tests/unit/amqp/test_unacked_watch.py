@@ -8,9 +8,9 @@ from hareline import events
 from hareline.amqp import unacked_watch
 from hareline.amqp.context import Limits
 from hareline.amqp.unacked_watch import INTERVAL_S, UnackedWatch
-from hareline.broker.queues.entry import QueueEntry
-from hareline.broker.queues.paging.window import set_spooling
 from hareline.message import StoredMessage
+from hareline.queues.core.entry import QueueEntry
+from hareline.queues.orders.window import set_spooling
 from hareline.wire.methods import commands
 from hareline.wire.properties import Properties
 from tests.support.content_stores import PagingStore

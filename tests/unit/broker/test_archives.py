@@ -7,9 +7,9 @@ from collections.abc import Mapping
 import pytest
 
 from hareline.broker.archives import ARCHIVE_TO
-from hareline.broker.queues.queue import Queue
 from hareline.broker.vhost import VirtualHost
 from hareline.errors import NotFound, PreconditionFailed
+from hareline.queues.queue import Queue
 from tests.support.stores import FakeDefinitions
 from tests.support.turns import ManualTurn
 from tests.support.vhosts import ME, MESSAGE, bind, declare, declare_exchange, make_vhost, routed

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from hareline.broker.archiving import archive_message, archives_of
-from hareline.broker.queues.queue import Queue
 from hareline.broker.vhost import VirtualHost
+from hareline.queues.core.archiving import archive_message, archives_of
+from hareline.queues.queue import Queue
 from tests.support.messages import make_message
 from tests.support.turns import ManualTurn
 from tests.support.vhosts import declare, make_vhost

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 import pytest
 
 from hareline.broker.binder import Binder
-from hareline.broker.bindings import Binding
+from hareline.broker.exchanges.bindings import Binding
 from hareline.broker.exchanges.topic import TopicExchange
-from hareline.broker.queues.orders.fifo import FifoOrder
-from hareline.broker.queues.queue import Queue
 from hareline.broker.unbinding import Unbinding
 from hareline.errors import StoreError
+from hareline.queues.orders.fifo import FifoOrder
+from hareline.queues.queue import Queue
 from hareline.storage.memory import MemoryDefinitions
 from tests.support.messages import make_message
 from tests.support.stores import FakeDefinitions

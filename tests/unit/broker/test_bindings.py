@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from hareline.broker.bindings import Binding, BindingTable, DestinationKind, arguments_key
+from hareline.broker.exchanges.bindings import Binding, BindingTable, DestinationKind, arguments_key
 
 
 def binding(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from hareline.broker.audit.recorder import AUDIT_STREAM
 from hareline.broker.registry import PREDECLARED
 from hareline.broker.vhost import VirtualHost
 from hareline.errors import (
@@ -14,6 +13,7 @@ from hareline.errors import (
     PreconditionFailed,
     ResourceLocked,
 )
+from hareline.queues.core.audit_recorder import AUDIT_STREAM
 from hareline.wire.table import Table
 from tests.support.audits import STREAM_ARGUMENTS, AuditStand
 from tests.support.stores import FakeDefinitions

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from hareline.broker.delayed_queues import delay_queue_name
-from hareline.broker.queues.policies.delay import SENT_PER_STEP
-from hareline.broker.queues.queue import Queue
-from hareline.broker.queues.restoring import restore_entries
+from hareline.broker.restoring import restore_entries
 from hareline.broker.vhost import VirtualHost
 from hareline.errors import AccessRefused, PreconditionFailed, ResourceLocked, StoreError
 from hareline.message import BlindAddress, Message
+from hareline.queues.policies.delay import SENT_PER_STEP
+from hareline.queues.queue import Queue
 from hareline.wire.table import SignedInt, Table
 from tests.support.content_stores import PagingStore
 from tests.support.messages import make_message

@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hareline.broker.queues.dead_letters.scheduler import SHARE_S
-from hareline.broker.queues.dispatch.start_position import StartPosition
-from hareline.broker.queues.entry import SETTLED, QueueEntry
-from hareline.broker.queues.queue import Queue
-from hareline.broker.queues.restoring import restore_entries
-from hareline.broker.selectors.selector import compile_selector
+from hareline.broker.restoring import restore_entries
 from hareline.message import TRANSIENT, UNWRITTEN, Message
+from hareline.queues.core.dead_letter_scheduler import SHARE_S
+from hareline.queues.core.entry import SETTLED, QueueEntry
+from hareline.queues.core.start_position import StartPosition
+from hareline.queues.queue import Queue
+from hareline.selectors.selector import compile_selector
 from hareline.wire.table import Table
 from tests.support.consumers import RecordingConsumer
 from tests.support.examples import examples

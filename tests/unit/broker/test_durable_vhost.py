@@ -7,10 +7,10 @@ from collections.abc import Mapping
 import pytest
 
 from hareline import events
-from hareline.broker.queues.queue import Queue
 from hareline.broker.vhost import VirtualHost
 from hareline.errors import NotFound, PreconditionFailed, StoreError
 from hareline.events import Event
+from hareline.queues.queue import Queue
 from tests.support.consumers import RecordingConsumer
 from tests.support.messages import make_message
 from tests.support.stores import FakeDefinitions, FakeStore

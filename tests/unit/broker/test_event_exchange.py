@@ -7,11 +7,11 @@ import pytest
 from hareline import events
 from hareline.broker import event_exchange
 from hareline.broker.event_exchange import EVENT_EXCHANGE, EventExchange
-from hareline.broker.queues.kinds import KEEPS_PERSISTENT
-from hareline.broker.queues.queue import Queue
 from hareline.broker.vhost import VirtualHost
 from hareline.errors import AccessRefused
 from hareline.events import Event
+from hareline.queues.core.kinds import KEEPS_PERSISTENT
+from hareline.queues.queue import Queue
 from tests.support.timers import ManualTimers
 from tests.support.turns import ManualTurn
 from tests.support.vhosts import bind, declare, declare_exchange, make_vhost

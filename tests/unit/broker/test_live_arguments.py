@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from hareline import events
-from hareline.broker.queues.dispatch.paused import is_paused
-from hareline.broker.queues.queue import Queue
 from hareline.errors import PreconditionFailed, StoreError
 from hareline.message import Table
+from hareline.queues.paused import is_paused
+from hareline.queues.queue import Queue
 from tests.support.messages import make_message
 from tests.support.vhosts import declare
 from tests.unit.broker.test_durable_vhost import Stand

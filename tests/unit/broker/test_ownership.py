@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hareline.broker.ownership import ClientOwner, client_owner, is_own, may_use
 from hareline.message import Publisher
+from hareline.queues.core.ownership import ClientOwner, client_owner, is_own, may_use
 
 
 class Client:

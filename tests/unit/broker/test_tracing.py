@@ -8,11 +8,11 @@ from __future__ import annotations
 import pytest
 
 from hareline.broker import tracing
-from hareline.broker.queues.kinds import KEEPS_ALL
-from hareline.broker.queues.queue import Queue
 from hareline.broker.tracing import TRACE_EXCHANGE, Origin
 from hareline.errors import StoreError
 from hareline.message import ContentSource, Message, StoredMessage, Timestamp
+from hareline.queues.core.kinds import KEEPS_ALL
+from hareline.queues.queue import Queue
 from tests.support.messages import make_message
 from tests.support.turns import ManualTurn
 from tests.support.vhosts import bind, declare, make_vhost

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 
 import pytest
 
-from hareline.broker.bindings import Binding
+from hareline.broker.exchange_types import create_exchange
+from hareline.broker.exchanges.bindings import Binding
 from hareline.broker.exchanges.exchange import Destination, Exchange
-from hareline.broker.exchanges.registry import create_exchange
-from hareline.broker.queues.orders.fifo import FifoOrder
-from hareline.broker.queues.queue import Queue
 from hareline.broker.unbinding import AT_ONCE, PER_LOOK, SHARE_S, Leaving, Unbinding
 from hareline.broker.vhost import VirtualHost
 from hareline.clock import ManualClock
+from hareline.queues.orders.fifo import FifoOrder
+from hareline.queues.queue import Queue
 from tests.support.messages import make_message
 from tests.support.timers import ManualTimers
 from tests.support.turns import ManualTurn

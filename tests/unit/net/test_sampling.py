@@ -9,7 +9,7 @@ import pytest
 
 from hareline.events import Event
 from hareline.net.sampling import SampleTimer
-from hareline.server import Broker
+from hareline.server.broker import Broker
 from hareline.settings import Listener, Management, Settings, Storage
 from tests.support.waiting import until
 

@@ -9,7 +9,7 @@ import pytest
 
 from hareline.clock import Clock, ManualClock
 from hareline.net.timers import LoopTimers
-from hareline.server import loop_factory
+from hareline.server.broker import loop_factory
 
 
 class CountingClock(ManualClock):

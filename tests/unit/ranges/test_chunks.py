@@ -11,8 +11,8 @@ import pytest
 from hareline.message import UNWRITTEN, Message, large_message
 from hareline.ranges.chunks import BodyFile, ChunkBuilder, Piece
 from hareline.ranges.messages import Build, Built
-from hareline.storage.contents.large import LargeBodies
 from hareline.storage.journal.files import Files
+from hareline.storage.store.large_bodies import LargeBodies
 from hareline.wire.properties import decode_properties
 from hareline.wire.stream_chunks import HEADER_SIZE, check_columns, decode_header
 from hareline.wire.table import Table

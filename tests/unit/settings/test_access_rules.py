@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hareline import assemble
+from hareline.server import assemble
 from hareline.settings import Settings
 from tests.support.settings import problems_of
 

@@ -7,7 +7,7 @@ import os
 import pytest
 
 from hareline.spark import errors
-from hareline.spark.failures import HIDE_TRACEBACK, error_of, sentence_only
+from hareline.spark.errors.failures import HIDE_TRACEBACK, error_of, sentence_only
 
 IN_A_TASK = """\
 Job aborted due to stage failure: Task 0 in stage 1.0 failed 4 times, most recent failure:

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from hareline.spark.errors import InvalidOption
-from hareline.spark.options import CONNECTION_OPTIONS, Connection, OptionReader
 from hareline.spark.reading.options import read_options
+from hareline.spark.shared.options import CONNECTION_OPTIONS, Connection, OptionReader
 
 URL = {"url": "amqp://broker.example"}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hareline.statistics.counts import (
+from hareline.counts import (
     BrokerCounts,
     ChannelCounts,
     ConnectionCounts,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from hareline.clock import ManualClock
-from hareline.statistics.counts import ChannelCounts, Counts, ExchangeCounts, QueueCounts
+from hareline.counts import ChannelCounts, Counts, ExchangeCounts, QueueCounts
 from hareline.statistics.history import BASIC, GLOBAL
 from hareline.statistics.sampler import (
     OBJECTS_PER_LOOK,

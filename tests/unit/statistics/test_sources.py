@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hareline.broker.queues.queue import Queue
-from hareline.statistics.counts import EndedObjects
+from hareline.counts import EndedObjects
+from hareline.queues.queue import Queue
 from hareline.statistics.facts import NodeFacts
 from hareline.statistics.sampler import Key, Sampler
 from hareline.statistics.sources import (

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from hareline.amqp.consuming import ChannelConsumer
-from hareline.broker.queues.dispatch.paused import pause
+from hareline.counts import EndedObjects
+from hareline.queues.paused import pause
 from hareline.statistics import deliveries
-from hareline.statistics.counts import EndedObjects
 from hareline.statistics.deliveries import Deliveries
 from hareline.statistics.readings import channels_of
 from hareline.statistics.sampler import Sampler

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hareline.errors import StoreError
-from hareline.storage.directory import LOCK_NAME, DataDirectory
+from hareline.storage.disk.directory import LOCK_NAME, DataDirectory
 
 
 def test_a_directory_is_made_with_those_above_it(tmp_path: Path) -> None:

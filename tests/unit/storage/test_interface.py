@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hareline.broker.queues.entry import READY, QueueEntry
+from hareline.queues.core.entry import READY, QueueEntry
 from hareline.storage.interface import StoredEntry
 from tests.support.messages import make_message
 from tests.support.stores import FakeStore, persistent

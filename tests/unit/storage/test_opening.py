@@ -17,13 +17,13 @@ from hareline.broker.vhost import VirtualHost
 from hareline.clock import Clock
 from hareline.errors import StoreError
 from hareline.message import LargeBody, large_message
+from hareline.server.known_queues import known_queues
+from hareline.server.restore import VhostRecovery
 from hareline.storage.definitions.schema import FILE_NAME
-from hareline.storage.directory import DataDirectory
+from hareline.storage.disk.directory import DataDirectory
+from hareline.storage.disk.opening import DiskStorage, StorageCallbacks, StorageOptions
 from hareline.storage.journal.damage import Decision
-from hareline.storage.opening import DiskStorage, StorageCallbacks, StorageOptions
-from hareline.storage.recovery.known_queues import known_queues
 from hareline.storage.recovery.reports import RecoveryListener
-from hareline.storage.recovery.restore import VhostRecovery
 from hareline.turn import Turn
 from tests.support.messages import make_message
 from tests.support.timers import ManualTimers
@@ -246,8 +246,8 @@ def test_a_lock_on_the_definitions_does_not_keep_the_journal_from_its_end(
 def test_progress_is_of_everything_and_only_grows(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hareline.storage.recovery.restore.DEFINITIONS_PER_REPORT", 2)
-    monkeypatch.setattr("hareline.storage.recovery.restore.MESSAGES_PER_READ", 10)
+    monkeypatch.setattr("hareline.server.restore.DEFINITIONS_PER_REPORT", 2)
+    monkeypatch.setattr("hareline.server.restore.MESSAGES_PER_READ", 10)
     first = machine.open()
     first.declare("plain")
     first.declare("sorted", {"x-sort-key": "k"})

@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from hareline.broker.queues.entry import ACQUIRED, READY
-from hareline.storage.writing.divided import DurableTransaction
+from hareline.queues.core.entry import ACQUIRED, READY
+from hareline.storage.store.divided import DurableTransaction
 from tests.support.examples import examples
 from tests.support.store_stand import FakeEntry, StoreStand, persistent
 

@@ -1,6 +1,6 @@
 """Limits and dead letters of a queue with audit.
 
-``queues.declare.build`` gives them to an ``AuditedQueue`` in place of those that record nothing.
+``broker.making`` gives them to an ``AuditedQueue`` in place of those that record nothing.
 
 Invariant: what is recorded here has happened; whether it happens is decided by the base classes.
                                                                                              [hot]
@@ -14,19 +14,19 @@ from typing import TYPE_CHECKING
 
 from hareline.broker.audit.queue import AuditedQueue
 from hareline.broker.audit.trace import QueueTrace
-from hareline.broker.queues.dead_letters.dead_letters import DeadLetters
-from hareline.broker.queues.policies.overflow import Overflow
+from hareline.queues.dead_letters.dead_letters import DeadLetters
+from hareline.queues.policies.overflow import Overflow
 
 if TYPE_CHECKING:
-    from hareline.broker.audit.recorder import AuditRecorder
-    from hareline.broker.enqueueing import Enqueueing
     from hareline.broker.exchanges.exchange import Exchange, Route
-    from hareline.broker.queues.dead_letters.targets import Targets
-    from hareline.broker.queues.entry import QueueEntry
-    from hareline.broker.queues.environment import QueueEnvironment
-    from hareline.broker.queues.kinds import DeathReason
-    from hareline.broker.queues.ports import QueuePort
     from hareline.message import Message
+    from hareline.queues.core.audit_recorder import AuditRecorder
+    from hareline.queues.core.enqueueing import Enqueueing
+    from hareline.queues.core.entry import QueueEntry
+    from hareline.queues.core.environment import QueueEnvironment
+    from hareline.queues.core.kinds import DeathReason
+    from hareline.queues.core.ports import QueuePort
+    from hareline.queues.dead_letters.targets import Targets
 
 
 class AuditedOverflow(Overflow):

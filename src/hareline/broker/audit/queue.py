@@ -1,6 +1,6 @@
 """A queue of a virtual host with audit: each change of an entry is recorded as well.
 
-``queues.declare.build`` makes one in place of a ``Queue`` where ``QueueEnvironment.audit`` is set,
+``broker.making`` makes one in place of a ``Queue`` where ``QueueEnvironment.audit`` is set,
 so a queue without audit runs the same code as if there were none. Nothing is decided here: each
 method records what it is told, and calls the one that does it.
 
@@ -13,16 +13,16 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from hareline.broker.audit.trace import MASK, STEP, QueueTrace
-from hareline.broker.queues.dispatch.consumer import Consumer
-from hareline.broker.queues.entry import RankedEntry
-from hareline.broker.queues.queue import Queue
+from hareline.queues.core.consumer import Consumer
+from hareline.queues.core.entry import RankedEntry
+from hareline.queues.queue import Queue
 
 if TYPE_CHECKING:
-    from hareline.broker.queues.entry import QueueEntry
-    from hareline.broker.queues.environment import QueueEnvironment
-    from hareline.broker.queues.kinds import DeathReason
-    from hareline.broker.queues.orders.order import EntryOrder
     from hareline.message import Message
+    from hareline.queues.core.entry import QueueEntry
+    from hareline.queues.core.environment import QueueEnvironment
+    from hareline.queues.core.kinds import DeathReason
+    from hareline.queues.orders.order import EntryOrder
     from hareline.turn import Turn
 
 

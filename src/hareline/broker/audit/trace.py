@@ -1,7 +1,7 @@
 """What happens to the messages of one queue, as audit events.
 
 Called by ``audit.queue``, ``audit.policies`` and ``amqp.audited``, and hands lines to
-``audit.recorder``. docs/audit.md has the table of events and fields.
+``queues.core.audit_recorder``. docs/audit.md has the table of events and fields.
 
 Invariant: whether an entry is recorded depends on its queue's name and its offset alone, so a
 sampled message has all of its events, after a restart too.                                  [hot]
@@ -14,12 +14,12 @@ from random import random
 from typing import TYPE_CHECKING, Final
 from zlib import crc32
 
-from hareline.broker.queues.entry import RETURNS_MAX
+from hareline.queues.core.entry import RETURNS_MAX
 
 if TYPE_CHECKING:
-    from hareline.broker.audit.recorder import AuditRecorder
-    from hareline.broker.queues.entry import QueueEntry
     from hareline.message import Message
+    from hareline.queues.core.audit_recorder import AuditRecorder
+    from hareline.queues.core.entry import QueueEntry
 
 
 # The sample is a rotation by the golden ratio: each stretch of offsets has its share, whatever

@@ -19,13 +19,13 @@ from collections.abc import Mapping
 from typing import Final
 
 from hareline.broker.exchanges import erlang_terms
-from hareline.broker.queues.declare.readers import (
+from hareline.errors import PreconditionFailed
+from hareline.queues.declare.readers import (
     InvalidValue,
     Reader,
     alternate_binding,
     filled_text,
 )
-from hareline.errors import PreconditionFailed
 
 ALTERNATE_EXCHANGE: Final = "alternate-exchange"
 ALTERNATE_BINDING: Final = "alternateBinding"

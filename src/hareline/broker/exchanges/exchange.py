@@ -12,12 +12,12 @@ from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from typing import ClassVar, Protocol
 
-from hareline.broker.enqueueing import Enqueueing
 from hareline.broker.exchanges.alternate import ALTERNATE_BINDING, ALTERNATE_EXCHANGE
-from hareline.broker.queues.ports import QueuePort
 from hareline.compiled import mypyc_attr
+from hareline.counts import ExchangeCounts
 from hareline.message import Message
-from hareline.statistics.counts import ExchangeCounts
+from hareline.queues.core.enqueueing import Enqueueing
+from hareline.queues.core.ports import QueuePort
 
 Arguments = Mapping[str, object]
 

@@ -5,7 +5,7 @@ a selector and binds behind the topic's exchange. Called by ``broker.routing`` f
 [hot: match]
 
 The condition is the binding's argument ``rjms_erlang_selector``, a term that the client made of the
-selector (``broker.selectors.erlang_condition``). It reads only headers; routing keys have
+selector (``selectors.erlang_condition``). It reads only headers; routing keys have
 no effect on matching. As in RabbitMQ, a destination has one condition for each binding key: the one
 that was bound last. Here the one before it counts again when that binding is removed.
 
@@ -17,14 +17,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import ClassVar, Final, cast
 
-from hareline.broker.bindings import ArgumentsKey, arguments_key
 from hareline.broker.exchanges import erlang_terms
+from hareline.broker.exchanges.bindings import ArgumentsKey, arguments_key
 from hareline.broker.exchanges.destinations import DestinationSet
 from hareline.broker.exchanges.exchange import Arguments, Destination, Exchange, Headers
-from hareline.broker.selectors.error import SelectorError
-from hareline.broker.selectors.selector import ERLANG_TERMS, compile_selector
 from hareline.errors import PreconditionFailed
 from hareline.message import Message
+from hareline.selectors.error import SelectorError
+from hareline.selectors.selector import ERLANG_TERMS, compile_selector
 
 CONDITION_ARGUMENT: Final = "rjms_erlang_selector"
 

@@ -14,7 +14,7 @@ How a resource module is added:
    (``management.bodies``) makes a pydantic model of it.
 4. It answers with ``answer``, ``created`` or ``no_content`` (``api.answers``), or with ``listing``
    (``api.listing``) for a list. It raises a ``Refusal``, or lets an AmqpError pass:
-   ``management.app`` makes the answer of both.
+   ``management.api.app`` makes the answer of both.
 5. Its arguments for OpenAPI (``api.openapi``) are ``**one_route(Model)``, ``**list_route(Model)``
    or ``**body_route(Model)``. The docstring of a route is its description.
 6. What loops over something that a client can make large does so in shares (``management.pace``).

@@ -1,8 +1,8 @@
 """What the routes of users, permissions, virtual hosts, limits and policies have in common.
 
-``management.app`` turns an ``AdministrationError`` into an answer by ``refusal_of``. A route that
-changes something begins with ``changer`` or ``changer_with_body``, which wait until no other change
-is under way, changes without an ``await`` behind that, and ends with ``answer_put`` or
+``management.api.app`` turns an ``AdministrationError`` into an answer by ``refusal_of``. A route
+that changes something begins with ``changer`` or ``changer_with_body``, which wait until no other
+change is under way, changes without an ``await`` behind that, and ends with ``answer_put`` or
 ``answer_done``, which wait until the change is durable. ``run_changes`` does so for many of them.
 
 Invariant: a change is told to the listeners with the name of the user who asked for it.

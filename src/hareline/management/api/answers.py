@@ -1,7 +1,7 @@
 """Answers of the API: JSON, 201, 204, and refusals with RabbitMQ's statuses and texts.
 
-Every route of ``management.api`` answers with what is here. A route raises a ``Refusal`` or lets
-an AmqpError pass; ``management.app`` turns both into answers, so that no route has an ``except``
+Every route of ``management.api`` answers with what is here. A route raises a ``Refusal`` or lets an
+AmqpError pass; ``management.api.app`` turns both into answers, so that no route has an ``except``
 for them.
 """
 

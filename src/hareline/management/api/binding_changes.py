@@ -15,11 +15,10 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from pydantic import BaseModel
 
-from hareline.amqp.methods.names import refuse_default_exchange
+from hareline.amqp.name_checks import refuse_default_exchange
 from hareline.amqp.rights import require_passing_on
-from hareline.broker.bindings import Binding, DestinationKind
+from hareline.broker.exchanges.bindings import Binding, DestinationKind
 from hareline.broker.exchanges.exchange import Exchange
-from hareline.broker.queues.queue import Queue
 from hareline.management.api.answers import created, no_content, not_found
 from hareline.management.api.bindings import KINDS, between, find_binding, properties_key
 from hareline.management.api.changing import (
@@ -36,6 +35,7 @@ from hareline.management.api.openapi import body_route
 from hareline.management.api.site import Site
 from hareline.management.bodies import parse_body
 from hareline.management.paths import name_in_path, path_of_name
+from hareline.queues.queue import Queue
 
 
 class BindingBody(BaseModel):
@@ -113,7 +113,7 @@ def _require_binding_rights(
     destination: Queue | Exchange,
     routing_key: str,
 ) -> None:
-    """As ``amqp.methods`` for bind and unbind of a queue or an exchange."""
+    """As ``amqp`` for bind and unbind of a queue or an exchange."""
     refuse_default_exchange(source)
     if kind == "exchange":
         refuse_default_exchange(destination.name)

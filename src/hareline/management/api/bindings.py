@@ -17,7 +17,7 @@ from fastapi.responses import Response
 from pydantic import BaseModel
 
 from hareline.administration.terms import table_json
-from hareline.broker.bindings import Binding, DestinationKind
+from hareline.broker.exchanges.bindings import Binding, DestinationKind
 from hareline.broker.vhost import VirtualHost
 from hareline.management.api.access import Caller, caller
 from hareline.management.api.answers import answer, not_found

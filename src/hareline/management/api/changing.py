@@ -24,7 +24,6 @@ from hareline.auth.permissions import AccessChecker, Resource, Right
 from hareline.auth.users import INTERNAL, User
 from hareline.broker.change_recorder import Doer
 from hareline.broker.exchanges.exchange import Exchange
-from hareline.broker.queues.queue import Queue
 from hareline.broker.vhost import VirtualHost, audit_only
 from hareline.errors import AccessRefused, StoreError
 from hareline.management.api.access import Caller, caller, doer_over_http
@@ -35,6 +34,7 @@ from hareline.management.paths import exchange_name, name_in_path
 from hareline.management.refusals import Refusal
 from hareline.management.settling import WhenSettled, settled
 from hareline.message import Table, encode_fields
+from hareline.queues.queue import Queue
 
 NAME_MAX_OCTETS: Final = 255
 

@@ -18,12 +18,8 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from pydantic import BaseModel
 
-from hareline.broker.queues.counts import queue_mark
-from hareline.broker.queues.dead_letters.first_death import first_death
-from hareline.broker.queues.dead_letters.targets import alternate_of
-from hareline.broker.queues.declare.arguments import QueueArguments
-from hareline.broker.queues.operations.walking import messages_of, read_together, walk
-from hareline.broker.queues.queue import Queue
+from hareline.broker.operations.walking import messages_of, read_together, walk
+from hareline.broker.queue_counts import queue_mark
 from hareline.broker.vhost import VirtualHost
 from hareline.errors import MalformedFrame
 from hareline.management.api.access import caller
@@ -33,6 +29,10 @@ from hareline.management.api.site import Site
 from hareline.management.pace import Share, pace_of
 from hareline.management.strict_json import encoded
 from hareline.message import Message
+from hareline.queues.dead_letters.first_death import first_death
+from hareline.queues.dead_letters.targets import alternate_of
+from hareline.queues.declare.arguments import QueueArguments
+from hareline.queues.queue import Queue
 
 EXAMINED_MAX: Final = 500
 #: Queues that are examined; further ones are listed with their depth only.

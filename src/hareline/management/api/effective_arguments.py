@@ -15,13 +15,13 @@ from fastapi.responses import Response
 from pydantic import BaseModel
 
 from hareline.administration.argument_origins import Decision, decisions
-from hareline.broker.queues.declare.descriptions import DESCRIPTIONS
 from hareline.management.api.access import caller
 from hareline.management.api.administering import administration_of
 from hareline.management.api.answers import answer
 from hareline.management.api.openapi import one_route
 from hareline.management.api.queues import find_queue
 from hareline.management.api.site import Site
+from hareline.queues.declare.descriptions import DESCRIPTIONS
 from hareline.storage.administration import PolicyRecord
 
 OriginName = Literal[

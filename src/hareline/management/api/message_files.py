@@ -18,11 +18,9 @@ from fastapi.responses import Response, StreamingResponse
 from pydantic import Field
 
 from hareline import events
-from hareline.broker.queues.entry import QueueEntry
-from hareline.broker.queues.operations.moving import LASTING, Outcome, as_it_came
-from hareline.broker.queues.operations.selecting import Selection, selected
-from hareline.broker.queues.operations.targets import ALARM, QueueTarget, address_of
-from hareline.broker.queues.queue import Queue
+from hareline.broker.operations.moving import LASTING, Outcome, as_it_came
+from hareline.broker.operations.selecting import Selection, selected
+from hareline.broker.operations.targets import ALARM, QueueTarget, address_of
 from hareline.errors import AmqpError, MalformedFrame, StoreError
 from hareline.management.api.answers import answer
 from hareline.management.api.changing import (
@@ -59,6 +57,8 @@ from hareline.management.refusals import Refusal
 from hareline.management.strict_json import encoded
 from hareline.message import Message
 from hareline.message.exported import InvalidLine, exported, exported_head, imported
+from hareline.queues.core.entry import QueueEntry
+from hareline.queues.queue import Queue
 
 FORMAT: Final = "hareline-messages"
 FORMAT_VERSION: Final = 1

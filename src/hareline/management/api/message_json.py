@@ -20,12 +20,12 @@ import orjson
 
 from hareline.administration.checks import is_shallow
 from hareline.administration.terms import table_json
-from hareline.broker.queues.entry import HELD, QueueEntry
 from hareline.errors import MalformedFrame, StoreError
 from hareline.management.api.long_bodies import LONG_BYTES, Steps
 from hareline.management.strict_json import encoded
 from hareline.message import Message
 from hareline.octets import base64_of
+from hareline.queues.core.entry import HELD, QueueEntry
 from hareline.wire.properties import Properties
 
 Encoding = Literal["auto", "base64", "hex", "json"]

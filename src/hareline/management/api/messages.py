@@ -19,17 +19,16 @@ from fastapi.responses import Response
 from pydantic import BaseModel, Field
 
 from hareline.amqp.reading_arguments import check_not_stream
-from hareline.broker.queues.operations.browsing import BrowsedPage, browse
-from hareline.broker.queues.operations.moving import Outcome, delete, transfer
-from hareline.broker.queues.operations.positions import InvalidPosition
-from hareline.broker.queues.operations.selecting import Selection
-from hareline.broker.queues.operations.targets import (
+from hareline.broker.operations.browsing import BrowsedPage, browse
+from hareline.broker.operations.moving import Outcome, delete, transfer
+from hareline.broker.operations.positions import InvalidPosition
+from hareline.broker.operations.selecting import Selection
+from hareline.broker.operations.targets import (
     ExchangeTarget,
     OriginTarget,
     QueueTarget,
     Target,
 )
-from hareline.broker.queues.queue import Queue
 from hareline.errors import AccessRefused
 from hareline.management.api.answers import no_content
 from hareline.management.api.changing import (
@@ -59,6 +58,7 @@ from hareline.management.pace import pace_of
 from hareline.management.paths import exchange_name
 from hareline.management.refusals import Refusal
 from hareline.management.strict_json import encoded
+from hareline.queues.queue import Queue
 
 COUNT_MAX: Final = 1_000
 PAGE_BYTES_MAX: Final = 16_777_216

@@ -1,7 +1,7 @@
 """What OpenAPI says of the routes: answers, arguments of lists, bodies, names in paths.
 
 Resource modules give ``**one_route(Model)``, ``**list_route(Model)`` or ``**body_route(Model)`` to
-the decorator of a route; ``management.app`` serves ``description_of`` as ``/openapi.json``.
+the decorator of a route; ``management.api.app`` serves ``description_of`` as ``/openapi.json``.
 
 Invariant: these say what a route does and change nothing in it.
 """

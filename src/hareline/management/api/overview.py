@@ -15,7 +15,7 @@ from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict
 
 from hareline import __version__
-from hareline.broker.exchanges.registry import EXCHANGE_TYPES
+from hareline.broker.exchange_types import EXCHANGE_TYPES
 from hareline.management.api.access import Caller, caller
 from hareline.management.api.answers import answer
 from hareline.management.api.listing import picked_columns

@@ -25,11 +25,11 @@ from hareline.amqp.rights import (
 )
 from hareline.broker.exchanges.alternate import ALTERNATE_EXCHANGE
 from hareline.broker.exchanges.exchange import Exchange
-from hareline.broker.queues.declare.arguments import QueueArguments, parse_queue_arguments
 from hareline.errors import PreconditionFailed
 from hareline.management.api.administering import administration_of
 from hareline.management.api.changing import Entered
 from hareline.management.pace import Share
+from hareline.queues.declare.arguments import QueueArguments, parse_queue_arguments
 
 _FIELDS: Final = ("dead_letter_exchange", "dead_letter_routing_key", "alternate_binding")
 #: Keys that say where dead messages of queues go.

@@ -22,16 +22,10 @@ from hareline.amqp.inspection import array_keys, initial_position, parse_expirat
 from hareline.amqp.reading_arguments import check_not_stream
 from hareline.amqp.reply_to import REPLY_TO_NAME, REPLY_TO_PREFIX
 from hareline.amqp.routes import check_copies
-from hareline.broker.enqueueing import Enqueueing
-from hareline.broker.queues.dispatch.paused import working_lane
-from hareline.broker.queues.dispatch.reading import ReadingLane
-from hareline.broker.queues.entry import QueueEntry
-from hareline.broker.queues.operations.browsing import BrowsedPage, browse
-from hareline.broker.queues.operations.publishing import put_published
-from hareline.broker.queues.operations.taking import AckMode, acknowledge, give_back, take
-from hareline.broker.queues.operations.targets import address_of
-from hareline.broker.queues.policies.expiry import expires_at_ms
-from hareline.broker.queues.queue import Queue
+from hareline.broker.operations.browsing import BrowsedPage, browse
+from hareline.broker.operations.publishing import put_published
+from hareline.broker.operations.taking import AckMode, acknowledge, give_back, take
+from hareline.broker.operations.targets import address_of
 from hareline.broker.vhost import audit_only
 from hareline.errors import AccessRefused, AmqpError, PreconditionFailed
 from hareline.management.api.answers import answer, not_found
@@ -70,6 +64,12 @@ from hareline.message import (
     made_message,
 )
 from hareline.octets import octets_of_base64
+from hareline.queues.core.enqueueing import Enqueueing
+from hareline.queues.core.entry import QueueEntry
+from hareline.queues.dispatch.reading import ReadingLane
+from hareline.queues.paused import working_lane
+from hareline.queues.policies.expiry import expires_at_ms
+from hareline.queues.queue import Queue
 from hareline.wire.constants import FRAME_OVERHEAD
 from hareline.wire.encoder import header_frame
 from hareline.wire.properties import Properties, encode_properties, replace_headers

@@ -1,6 +1,6 @@
 """``GET /api/hareline/queue-arguments``: every queue argument and policy key, explained for forms.
 
-Made of ``broker.queues.declare.descriptions`` and of the keys that policies may have
+Made of ``queues.declare.descriptions`` and of the keys that policies may have
 (``administration.policy_keys``), so that a form offers what the broker takes and nothing else.
 """
 
@@ -15,13 +15,13 @@ from pydantic import BaseModel
 
 from hareline.administration.policy_keys import KEYS, PolicyKey
 from hareline.broker.exchanges.alternate import ALTERNATE_EXCHANGE
-from hareline.broker.queues.declare.descriptions import DESCRIPTIONS, GROUPS, Description
-from hareline.broker.queues.declare.live import LIVE_NAMES
-from hareline.broker.queues.declare.table import BY_NAME
+from hareline.broker.live_settings import LIVE_NAMES
 from hareline.management.api.access import caller
 from hareline.management.api.answers import answer
 from hareline.management.api.openapi import one_route
 from hareline.management.api.site import Site
+from hareline.queues.declare.descriptions import DESCRIPTIONS, GROUPS, Description
+from hareline.queues.declare.table import BY_NAME
 
 
 class Choice(BaseModel):

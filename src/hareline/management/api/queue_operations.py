@@ -19,21 +19,13 @@ from pydantic import BaseModel, Field
 from hareline import events
 from hareline.amqp.rights import require_queue_rights
 from hareline.auth.permissions import Right
+from hareline.broker.delayed_exchange import DelayedExchange
 from hareline.broker.delayed_queues import delay_queue_name
-from hareline.broker.exchanges.delayed import DelayedExchange
-from hareline.broker.queues.declare.arguments import QueueArguments, parse_queue_arguments
-from hareline.broker.queues.declare.live import overlaid
-from hareline.broker.queues.dispatch.consumer import Consumer
-from hareline.broker.queues.dispatch.groups import Group
-from hareline.broker.queues.dispatch.paused import is_paused, working_lane
-from hareline.broker.queues.dispatch.reading import ReadingLane
-from hareline.broker.queues.dispatch.selective import SelectiveLane
-from hareline.broker.queues.entry import PARKED
-from hareline.broker.queues.operations.holding import Due, cancel_held, held, make_held_due
-from hareline.broker.queues.operations.moving import Outcome
-from hareline.broker.queues.operations.walking import messages_of, read_together
-from hareline.broker.queues.queue import Queue
-from hareline.broker.queues.stream import stream_of
+from hareline.broker.live_settings import overlaid
+from hareline.broker.operations.holding import Due, cancel_held, held, make_held_due
+from hareline.broker.operations.moving import Outcome
+from hareline.broker.operations.walking import messages_of, read_together
+from hareline.broker.stream_queue import stream_of
 from hareline.management.api.answers import answer, no_content
 from hareline.management.api.changing import (
     Arguments,
@@ -63,6 +55,14 @@ from hareline.management.pace import Share, pace_of
 from hareline.management.refusals import Refusal
 from hareline.management.strict_json import encoded
 from hareline.message import Table
+from hareline.queues.core.consumer import Consumer
+from hareline.queues.core.entry import PARKED
+from hareline.queues.core.groups import Group
+from hareline.queues.declare.arguments import QueueArguments, parse_queue_arguments
+from hareline.queues.dispatch.reading import ReadingLane
+from hareline.queues.dispatch.selective import SelectiveLane
+from hareline.queues.paused import is_paused, working_lane
+from hareline.queues.queue import Queue
 
 COUNT_MAX: Final = 1_000
 _SHOWN_BYTES: Final = 50_000  # of the body of a held message

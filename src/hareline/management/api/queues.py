@@ -15,9 +15,7 @@ from pydantic import BaseModel, ConfigDict
 
 from hareline.administration.terms import table_json
 from hareline.amqp.consuming import ChannelConsumer
-from hareline.broker.queues.dispatch.paused import is_paused
-from hareline.broker.queues.queue import Queue
-from hareline.broker.queues.stream import stream_of
+from hareline.broker.stream_queue import stream_of
 from hareline.broker.vhost import VirtualHost
 from hareline.management.api.access import Caller, caller
 from hareline.management.api.administering import administration_of
@@ -32,6 +30,8 @@ from hareline.management.api.site import Site
 from hareline.management.api.sorting import queue_keys
 from hareline.management.pace import Share, pace_of
 from hareline.management.paths import name_in_path
+from hareline.queues.paused import is_paused
+from hareline.queues.queue import Queue
 from hareline.statistics.deliveries import Deliveries
 from hareline.statistics.facts import QueueFacts
 from hareline.statistics.readings import channels_of, queue_facts

@@ -13,10 +13,10 @@ from typing import Final, Literal
 
 from fastapi import Request
 
+from hareline.counts import ChannelCounts
 from hareline.management.api.listing import flag
 from hareline.management.api.site import Site
 from hareline.management.refusals import Refusal
-from hareline.statistics.counts import ChannelCounts
 from hareline.statistics.sampler import Sampler, message_stats, with_details
 from hareline.statistics.windows import WindowError, read_windows
 

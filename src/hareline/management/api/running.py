@@ -1,6 +1,6 @@
 """Operations on many messages, run for a request: in shares, with progress, ended by its client.
 
-An operation is a generator of small steps (``broker.queues.operations``). ``run`` takes its steps
+An operation is a generator of small steps (``broker.operations``). ``run`` takes its steps
 within the pace of all long answers, waits while the store does not keep up, and stops when the
 client closes its connection: what was done until then stays done, and is in the log. With
 ``?progress=true`` the answer is a line of JSON each half second, the last of which is the result.
@@ -20,8 +20,8 @@ from fastapi import Request
 from fastapi.responses import Response, StreamingResponse
 
 from hareline import events
-from hareline.broker.queues.operations.moving import Outcome
-from hareline.broker.queues.operations.targets import REASONS
+from hareline.broker.operations.moving import Outcome
+from hareline.broker.operations.targets import REASONS
 from hareline.errors import AmqpError
 from hareline.management.api.answers import amqp_refusal, answer
 from hareline.management.api.changing import Entered, wait_until_durable

@@ -12,10 +12,7 @@ from typing import Annotated, Any, Final, TypeVar
 from fastapi import Request
 from pydantic import BaseModel, ConfigDict, Field
 
-from hareline.broker.queues.operations.selecting import Selection
-from hareline.broker.queues.queue import Queue
-from hareline.broker.selectors.error import SelectorError
-from hareline.broker.selectors.selector import Selector, compile_selector
+from hareline.broker.operations.selecting import Selection
 from hareline.management.api.changing import (
     Entered,
     bad_request,
@@ -25,6 +22,9 @@ from hareline.management.api.changing import (
 from hareline.management.api.openapi import body_route
 from hareline.management.api.site import Site
 from hareline.management.bodies import parse_body
+from hareline.queues.queue import Queue
+from hareline.selectors.error import SelectorError
+from hareline.selectors.selector import Selector, compile_selector
 
 OFFSETS_MAX: Final = 10_000
 BODY_MAX_BYTES: Final = 262_144  # room for ``OFFSETS_MAX`` of the largest offsets

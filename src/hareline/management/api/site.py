@@ -1,8 +1,8 @@
 """What every route of the API is given: the broker's parts, and facts about the process.
 
-``hareline.http_side`` makes one ``Site`` when the management port opens. A resource module gets it
-in ``router(site)`` and keeps nothing of its own. Parts that a broker may lack are None, and a route
-that needs one says so by a 503 or leaves its keys out.
+``hareline.server.http_side`` makes one ``Site`` when the management port opens. A resource module
+gets it in ``router(site)`` and keeps nothing of its own. Parts that a broker may lack are None, and
+a route that needs one says so by a 503 or leaves its keys out.
 
 Invariant: nothing here changes the broker; routes do, by the same calls as ``amqp``.
 """

@@ -16,12 +16,12 @@ from hareline.amqp.channel import Channel
 from hareline.amqp.connection import Connection
 from hareline.amqp.consuming import ChannelConsumer
 from hareline.broker.exchanges.exchange import Exchange
-from hareline.broker.queues.dispatch.paused import is_paused
-from hareline.broker.queues.queue import Queue
 from hareline.broker.vhost import VirtualHost
+from hareline.counts import ConnectionCounts
 from hareline.management.api.rates import Rates
 from hareline.management.api.site import Site
-from hareline.statistics.counts import ConnectionCounts
+from hareline.queues.paused import is_paused
+from hareline.queues.queue import Queue
 from hareline.statistics.deliveries import Deliveries
 from hareline.statistics.readings import channel_state, connection_state
 from hareline.statistics.sources import consumer_capacity

@@ -22,9 +22,7 @@ from pydantic import BaseModel
 from hareline.amqp.channel import Channel
 from hareline.amqp.connection import Connection
 from hareline.amqp.consuming import ChannelConsumer
-from hareline.broker.queues.entry import QueueEntry
-from hareline.broker.queues.operations.walking import messages_of
-from hareline.broker.queues.queue import Queue
+from hareline.broker.operations.walking import messages_of
 from hareline.errors import AmqpError
 from hareline.management.api.access import caller
 from hareline.management.api.answers import not_found
@@ -48,6 +46,8 @@ from hareline.management.pace import pace_of
 from hareline.management.paths import name_in_path
 from hareline.management.refusals import Refusal
 from hareline.management.strict_json import encoded
+from hareline.queues.core.entry import QueueEntry
+from hareline.queues.queue import Queue
 from hareline.statistics.unacked import delivered_ms, is_of
 
 COUNT: Final = 50

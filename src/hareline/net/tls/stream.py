@@ -3,7 +3,7 @@
 asyncio's own TLS would do each handshake in the event loop, say nothing of those that fail, and
 could not send an end of stream before the client closes. So a ``TlsStream`` is the protocol of the
 socket, and the transport of what is behind it, which is made once the handshake is done.
-``net.listener`` and ``hareline.http_side`` make one for each accepted socket.
+``net.listener`` and ``hareline.server.http_side`` make one for each accepted socket.
 
 What reads something before TLS begins on the same socket, such as a header of the PROXY protocol,
 makes this the transport's protocol, calls ``connection_made`` itself, and then ``feed`` with the

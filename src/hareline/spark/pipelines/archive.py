@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.errors import PySparkException
 
 from hareline.spark.errors import InvalidOption
-from hareline.spark.failures import error_of
+from hareline.spark.errors.failures import error_of
 from hareline.spark.pipelines import layout, places
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from pyspark.errors import AnalysisException, ParseException, PySparkException
 from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's documentation calls it
 
 from hareline.spark.errors import InvalidOption, SparkSideError
-from hareline.spark.failures import error_of
+from hareline.spark.errors.failures import error_of
 from hareline.spark.pipelines import layout
 from hareline.spark.pipelines.replay_target import FORMAT, HEADERS, SLICE, ReplayTarget, Slice
 from hareline.spark.pipelines.slices import BucketCount, Span, spans_of
@@ -113,7 +113,8 @@ def replay(
     zone; ``end`` is exclusive. ``where`` is an expression of SQL on the columns of the archive.
     ``to_exchange`` and ``to_routing_key`` replace those of the messages. ``max_rate``: messages a
     second. ``keep``: words of `KEEPABLE`. ``mark``: whether messages get a header x-replayed-from.
-    ``on_progress`` is called after each slice. Raises the errors of ``hareline.spark.errors``.
+    ``on_progress`` is called after each slice. Raises the errors of
+    ``hareline.spark.errors``.
     """
     unknown = sorted(set(keep) - set(KEEPABLE))
     if unknown:

@@ -27,7 +27,6 @@ from hareline.spark.errors import (
     SparkSideError,
     TailRegressed,
 )
-from hareline.spark.options import Connection
 from hareline.spark.reading.access import (
     Chunk,
     StreamAccess,
@@ -40,6 +39,7 @@ from hareline.spark.reading.access import (
 from hareline.spark.reading.amqp_session import AmqpSession, ConsumerCancelled, Refusal, Start
 from hareline.spark.reading.deliveries import ChunkRows, Delivery
 from hareline.spark.reading.patience import Patience
+from hareline.spark.shared.options import Connection
 from hareline.wire.table import Timestamp
 
 #: Deliveries on their way at most.

@@ -21,9 +21,9 @@ from typing import Final, NoReturn, Self, TypeVar
 
 from hareline.errors import AmqpError, MalformedFrame
 from hareline.spark.errors import BrokerRefused, MessageTooLarge
-from hareline.spark.options import Connection
 from hareline.spark.reading.access import MESSAGE_MAX, too_large_text
 from hareline.spark.reading.deliveries import Delivery, take_offset
+from hareline.spark.shared.options import Connection
 from hareline.wire.constants import (
     FRAME_BODY,
     FRAME_END,

@@ -28,7 +28,6 @@ from hareline.spark.errors import (
     SparkSideError,
     TailRegressed,
 )
-from hareline.spark.options import Connection
 from hareline.spark.reading.access import (
     MESSAGE_MAX,
     Chunk,
@@ -43,6 +42,7 @@ from hareline.spark.reading.access import (
 from hareline.spark.reading.amqp_session import Refusal, broker_id_at
 from hareline.spark.reading.http import Http
 from hareline.spark.reading.patience import Patience
+from hareline.spark.shared.options import Connection
 from hareline.wire.stream_chunks import (
     BROKER_HEADER,
     ERROR_HEAD_SIZE,

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from http.client import HTTPConnection, HTTPResponse, HTTPSConnection
 from urllib.parse import quote, urlsplit
 
-from hareline.spark.options import Connection
+from hareline.spark.shared.options import Connection
 
 _Key = tuple[int, str, str]
 _kept: dict[_Key, HTTPConnection] = {}

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from hareline.spark.errors import InvalidOption
-from hareline.spark.instants import FORMS, microseconds_of
-from hareline.spark.options import CONNECTION_OPTIONS, Connection, OptionReader
+from hareline.spark.shared.instants import FORMS, microseconds_of
+from hareline.spark.shared.options import CONNECTION_OPTIONS, Connection, OptionReader
 
 EARLIEST: Final = -2
 LATEST: Final = -1

@@ -13,7 +13,7 @@ from typing import Any, Final
 from pyspark.sql.datasource import InputPartition
 
 from hareline.spark.errors import IncarnationChanged, MessagesMissing, OffsetGone, QueueGone
-from hareline.spark.failures import sentence_only
+from hareline.spark.errors.failures import sentence_only
 from hareline.spark.reading.access import StreamAccess
 from hareline.spark.reading.batches import BatchBuilder
 from hareline.spark.reading.options import ReadOptions

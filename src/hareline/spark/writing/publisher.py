@@ -6,8 +6,9 @@ why it is pika, and why no heartbeats are agreed on: between two record batches 
 for minutes, while nobody would send them. The system's keepalive probes watch the connection.
 
 Invariant: when `drain` returns, the broker has confirmed each message; one that it refused,
-returned or never answered is an error of ``hareline.spark.errors``, unless returned ones are to be
-dropped. At most ``max_in_flight`` messages separate the oldest unconfirmed one from the newest.
+returned or never answered is an error of ``hareline.spark.errors``, unless returned ones are
+to be dropped. At most ``max_in_flight`` messages separate the oldest unconfirmed one from the
+newest.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from hareline.spark.errors import (
     PublishRefused,
     SparkSideError,
 )
-from hareline.spark.options import Connection
+from hareline.spark.shared.options import Connection
 from hareline.wire.constants import CLASS_BASIC
 
 #: Octets of bodies that may be in flight; a single body may be larger.

@@ -24,7 +24,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from hareline.spark.errors import InvalidOption
-from hareline.spark.failures import sentence_only
+from hareline.spark.errors.failures import sentence_only
 from hareline.spark.writing.columns import check_columns
 from hareline.spark.writing.producers import batch_prefix, stream_prefix
 from hareline.spark.writing.task import PartitionPlace, WrittenCount, write_partition

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from hareline.spark.errors import InvalidOption
-from hareline.spark.options import CONNECTION_OPTIONS, Connection, OptionReader
+from hareline.spark.shared.options import CONNECTION_OPTIONS, Connection, OptionReader
 
 WRITE_OPTIONS: Final = (
     *CONNECTION_OPTIONS,

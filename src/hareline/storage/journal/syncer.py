@@ -1,9 +1,9 @@
 """Runs work on the disk, one piece after the other, in one thread.
 
-``writing.durable`` submits work from the event loop and goes on; the thread runs it and hands the
-result back to the loop. The journal has one and the definitions have one (``definitions.writer``),
-so that neither waits for the other. ``InlineSyncer`` is for tests, which decide by hand when the
-disk has done something.
+``storage.store.durable`` submits work from the event loop and goes on; the thread runs it and hands
+the result back to the loop. The journal has one and the definitions have one
+(``definitions.writer``), so that neither waits for the other. ``InlineSyncer`` is for tests, which
+decide by hand when the disk has done something.
 
 Invariant: of what was submitted exactly one ``Work`` runs at a time, in the order in which they are
 due; ``finished`` runs on the loop's side only, once, and in the order of the runs.

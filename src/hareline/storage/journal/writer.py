@@ -1,6 +1,6 @@
 """The end of the journal, where batches are appended.
 
-``writing.durable`` asks for room, encodes a batch for the place it was given, and submits the
+``storage.store.durable`` asks for room, encodes a batch for the place it was given, and submits the
 ``Write`` to the syncer. Attributes are either the loop's (where the next batch goes, checksum seed,
 what is durable) or the thread's (open file, spares). Only ``run`` of a work waits for the disk.
 

@@ -18,9 +18,9 @@ from itertools import pairwise
 from hareline.storage.journal.format.positions import OFFSET_BITS
 from hareline.storage.journal.format.records import Run
 from hareline.storage.recovery.queue_contents import QueueContents
-from hareline.storage.recovery.state import RecoveredQueue
 from hareline.storage.recovery.traces import EntryColumns, QueueTraces
-from hareline.storage.space.liveness import NOWHERE
+from hareline.storage.store.liveness import NOWHERE
+from hareline.storage.store.state import RecoveredQueue
 
 
 class LiveEntries:

@@ -1,7 +1,7 @@
 """What is known of a queue before the journal is read, and what is in it afterwards.
 
-``recovery.known_queues`` makes a ``KnownQueue`` of each definition, ``recovery.live_entries`` the
-``QueueContents``, and ``recovery.restore`` puts these into the queue. An entry is three numbers in
+``server.known_queues`` makes a ``KnownQueue`` of each definition, ``recovery.live_entries`` the
+``QueueContents``, and ``server.restore`` puts these into the queue. An entry is three numbers in
 columns, 20 octets, until then.
 """
 

@@ -1,7 +1,7 @@
 """One pass over the journal at the start, before a client may connect.
 
-Called by ``storage.opening``. ``JournalRecovery.read`` gives the ``RecoveredState`` from which the
-durable store goes on, and the contents of the queues for ``recovery.restore``. It is a generator
+Called by ``storage.disk.opening``. ``JournalRecovery.read`` gives the ``RecoveredState`` from which
+the durable store goes on, and the contents of the queues for ``server.restore``. It is a generator
 that yields now and then, so that the caller can look at its signals.
 
 Invariant: nothing that was durable is dropped here unless the operator said so
@@ -23,7 +23,7 @@ from hareline.storage.recovery.live_entries import LiveEntryScan
 from hareline.storage.recovery.progress import RecoveryProgress
 from hareline.storage.recovery.queue_contents import KnownQueue, QueueContents
 from hareline.storage.recovery.reports import RecoveryListener, RecoveryReports
-from hareline.storage.recovery.state import RecoveredSegment, RecoveredState
+from hareline.storage.store.state import RecoveredSegment, RecoveredState
 
 
 class JournalRecovery:

@@ -1,7 +1,7 @@
 """What a replay needs of the disk: queues that had a name, their messages, new copies.
 
-Made by ``storage.opening``, called by ``management.replay``, on the loop. A replayed message is
-published now with the body, the properties and the address of the old one, but for:
+Made by ``storage.disk.opening``, called by ``management.replay``, on the loop. A replayed message
+is published now with the body, the properties and the address of the old one, but for:
 
 ========================  =======================================================================
 ``x-replayed-from``       S, the queue that had it; in place of one that it had
@@ -29,12 +29,12 @@ from hareline.message import (
     decode_fields,
     encode_fields,
 )
-from hareline.storage.contents.large import LargeBodies
 from hareline.storage.definitions.sqlite import SqliteDefinitions
 from hareline.storage.journal.files import Files
 from hareline.storage.replaying.range import Replayable, ReplayRange
-from hareline.storage.writing.durable import DurableStore
-from hareline.storage.writing.message_records import MessageReader
+from hareline.storage.store.durable import DurableStore
+from hareline.storage.store.large_bodies import LargeBodies
+from hareline.storage.store.message_records import MessageReader
 
 REPLAYED_FROM: Final = "x-replayed-from"
 REPLAYED_ARRIVAL: Final = "x-replayed-arrival"

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from hareline.broker.audit.policies import AuditedDeadLetters, AuditedOverflow
-from hareline.broker.queues.dead_letters.dead_letters import DeadLetters
-from hareline.broker.queues.policies.overflow import Overflow
-from hareline.broker.queues.queue import Queue
 from hareline.errors import PreconditionFailed
+from hareline.queues.dead_letters.dead_letters import DeadLetters
+from hareline.queues.policies.overflow import Overflow
+from hareline.queues.queue import Queue
 from tests.support.audits import AuditStand, Event
 from tests.support.messages import make_message
 from tests.support.turns import ManualTurn

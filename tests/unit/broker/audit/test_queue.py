@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from hareline.broker.audit.queue import AuditedQueue
-from hareline.broker.audit.recorder import AUDIT_STREAM
-from hareline.broker.queues.queue import Queue
+from hareline.queues.core.audit_recorder import AUDIT_STREAM
+from hareline.queues.queue import Queue
 from tests.support.audits import AuditStand, Event
 from tests.support.consumers import RecordingConsumer
 from tests.support.messages import make_message

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from hareline.broker.audit import recorder
-from hareline.broker.audit.recorder import (
+from hareline.queues.core import audit_recorder as recorder
+from hareline.queues.core.audit_recorder import (
     AUDIT_STREAM,
     CONTENT_TYPE,
     COUNT_HEADER,

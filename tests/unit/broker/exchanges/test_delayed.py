@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from hareline.broker.exchanges.delayed import DelayedExchange
-from hareline.broker.exchanges.registry import create_exchange
+from hareline.broker.delayed_exchange import DelayedExchange
+from hareline.broker.exchange_types import create_exchange
 from hareline.errors import PreconditionFailed
 from hareline.wire.table import Table
 

@@ -4,7 +4,7 @@ import pickle
 
 import pytest
 
-from hareline.broker.exchanges.registry import EXCHANGE_TYPES, create_exchange
+from hareline.broker.exchange_types import EXCHANGE_TYPES, create_exchange
 from hareline.errors import PreconditionFailed
 
 from .subjects import Place

@@ -14,7 +14,7 @@ from hareline.commands.doctor import installation
 from hareline.commands.doctor.finding import Finding, Verdict
 from hareline.commands.target import Flags, read_target
 from hareline.settings import Settings
-from hareline.storage.directory import DataDirectory
+from hareline.storage.disk.directory import DataDirectory
 
 
 def made(**tables: Any) -> Settings:

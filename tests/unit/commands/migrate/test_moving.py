@@ -17,7 +17,7 @@ from hareline.commands.migrate import moving
 from hareline.commands.migrate.inventory import SourceQueue
 from hareline.commands.migrate.moving import Result, move_all, prefetch_of
 from hareline.commands.target import Flags, Target, read_target
-from hareline.server import Broker
+from hareline.server.broker import Broker
 from tests.support.api_broker import PASSWORD, ApiBroker, api_broker
 
 BODY = b"x" * 1000

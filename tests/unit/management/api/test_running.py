@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from hareline.broker.queues.operations.moving import Outcome
+from hareline.broker.operations.moving import Outcome
 from hareline.errors import AccessRefused
 from hareline.management.api import running
 from hareline.management.api.running import in_shares, run, run_to_end

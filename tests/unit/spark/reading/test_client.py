@@ -23,10 +23,10 @@ from hareline.spark.errors import (
     SparkSideError,
     TailRegressed,
 )
-from hareline.spark.options import Connection
 from hareline.spark.reading import client as client_module
 from hareline.spark.reading.access import StreamState
 from hareline.spark.reading.client import StreamClient
+from hareline.spark.shared.options import Connection
 from hareline.wire.stream_chunks import HEADER_SIZE, encode_chunk
 from tests.support import stream_server
 from tests.support.consumer_server import consumer_server

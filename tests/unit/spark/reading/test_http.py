@@ -6,9 +6,9 @@ import os
 
 import pytest
 
-from hareline.spark.options import Connection
 from hareline.spark.reading import http
 from hareline.spark.reading.http import Http
+from hareline.spark.shared.options import Connection
 from tests.support.stream_server import StreamServer
 
 

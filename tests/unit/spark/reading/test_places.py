@@ -6,7 +6,13 @@ import logging
 
 import pytest
 
-from hareline.spark.errors import InvalidOption, LoginRefused, NotAStream, OffsetGone, QueueGone
+from hareline.spark.errors import (
+    InvalidOption,
+    LoginRefused,
+    NotAStream,
+    OffsetGone,
+    QueueGone,
+)
 from hareline.spark.reading.options import ReadOptions, read_options
 from hareline.spark.reading.places import client_of, ends, needs_one, starts, streams_of
 from tests.support.stream_server import StreamServer

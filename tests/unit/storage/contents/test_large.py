@@ -17,11 +17,11 @@ from hareline.message import (
     LargeBody,
     large_message,
 )
-from hareline.storage.contents.large import WRITE_BYTES, LargeBodies
 from hareline.storage.journal.files import Files
 from hareline.storage.journal.format.frame import MalformedRecord
 from hareline.storage.journal.syncer import InlineSyncer
-from hareline.storage.writing.message_records import MessageReader, record_head
+from hareline.storage.store.large_bodies import WRITE_BYTES, LargeBodies
+from hareline.storage.store.message_records import MessageReader, record_head
 from hareline.wire.encoder import header_frame
 from hareline.wire.properties import Properties, encode_properties
 from tests.support.messages import make_address

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from array import array
 
-from hareline.storage.contents.pinned import PinnedPlaces
 from hareline.storage.journal.format.positions import OFFSET_BITS
+from hareline.storage.store.pinned import PinnedPlaces
 from tests.support.store_stand import JOURNAL, FakeEntry, StoreStand
 
 

@@ -8,9 +8,9 @@ import pytest
 
 from hareline.errors import StoreError
 from hareline.message import TRANSIENT, UNWRITTEN
-from hareline.storage.contents.spool import PIECE_BYTES, Spool, position_when_spooled
 from hareline.storage.interface import SPOOLED
-from hareline.storage.writing.message_records import MessageReader
+from hareline.storage.store.message_records import MessageReader
+from hareline.storage.store.spool import PIECE_BYTES, Spool, position_when_spooled
 from tests.crash.forgetful_files import ForgetfulFiles
 from tests.support.messages import make_message
 

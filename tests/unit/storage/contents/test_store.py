@@ -8,9 +8,9 @@ from itertools import pairwise
 import pytest
 
 from hareline.errors import StoreError
-from hareline.storage.contents.store import OPEN_MAX, JournalContentStore
 from hareline.storage.journal.format.frame import BATCH_SIZE
 from hareline.storage.journal.format.positions import OFFSET_BITS, position_of
+from hareline.storage.store.content_store import OPEN_MAX, JournalContentStore
 from tests.support.messages import make_message
 from tests.support.store_stand import JOURNAL, FakeEntry, StoreStand, persistent
 
@@ -179,7 +179,7 @@ def test_ahead_of_runs_the_system_is_asked_to_read_every_octet_once(
 ) -> None:
     stand = StoreStand(segment_bytes=1 << 22)
     entries = fill(stand, 400, low=20_000, high=30_000)
-    monkeypatch.setattr("hareline.storage.contents.store.AHEAD_BYTES", 1 << 20)
+    monkeypatch.setattr("hareline.storage.store.content_store.AHEAD_BYTES", 1 << 20)
     asked: list[tuple[int, int, int]] = []
     monkeypatch.setattr(type(stand.files), "will_need", lambda _, *what: asked.append(what))
     positions = [entry.message.position for entry in entries]

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from hareline.broker.queues.declare.arguments import parse_queue_arguments
-from hareline.broker.queues.declare.build import make_order
-from hareline.broker.queues.orders.priority import PriorityOrder
-from hareline.broker.queues.queue import Queue
+from hareline.broker.making import make_order
+from hareline.queues.declare.arguments import parse_queue_arguments
+from hareline.queues.orders.priority import PriorityOrder
+from hareline.queues.queue import Queue
+from hareline.server.known_queues import known_queues
 from hareline.storage.definitions.schema import FILE_NAME
 from hareline.storage.definitions.sqlite import SqliteDefinitions
-from hareline.storage.recovery.known_queues import known_queues
 from hareline.storage.recovery.queue_contents import KnownQueue
 from hareline.turn import Turn
 from tests.support.messages import make_message

@@ -10,7 +10,7 @@ from hareline.errors import StoreError
 from hareline.storage.journal.damage import Decision
 from hareline.storage.journal.format.positions import offset_of
 from hareline.storage.journal.segment import segment_path
-from hareline.storage.recovery.state import RecoveredQueue
+from hareline.storage.store.state import RecoveredQueue
 from tests.support.journals import (
     JournalBuilder,
     checkpoint_payload,

@@ -7,18 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from hareline.broker.ownership import ClientOwner
-from hareline.broker.queues.entry import QueueEntry
-from hareline.broker.queues.queue import Queue
 from hareline.broker.vhost import VirtualHost
 from hareline.errors import StoreError
 from hareline.message import Message
+from hareline.queues.core.entry import QueueEntry
+from hareline.queues.core.ownership import ClientOwner
+from hareline.queues.queue import Queue
+from hareline.server.restore import VhostRecovery
 from hareline.storage.definitions.schema import FILE_NAME
 from hareline.storage.definitions.sqlite import SqliteDefinitions
 from hareline.storage.memory import MemoryStore
 from hareline.storage.recovery.progress import RecoveryProgress
 from hareline.storage.recovery.queue_contents import QueueContents
-from hareline.storage.recovery.restore import VhostRecovery
 from hareline.turn import Turn
 from tests.support.messages import ARRIVAL_MS, make_message
 from tests.support.recoveries import DictContentStore, KeepingListener

@@ -16,7 +16,7 @@ from hareline.storage.journal.format.message import MOVED
 from hareline.storage.journal.format.positions import position_of, segment_name
 from hareline.storage.replaying import range as replay_range
 from hareline.storage.replaying.range import CHUNK_MESSAGES, ReplayRange, TooManyMatches
-from hareline.storage.writing.message_records import MessageReader
+from hareline.storage.store.message_records import MessageReader
 from tests.support.journals import (
     NOW_MS,
     JournalBuilder,

@@ -9,8 +9,8 @@ import pytest
 from hareline.storage.journal.format.frame import MESSAGE
 from hareline.storage.journal.format.message import MOVED, WAS_DELIVERED, decode_message
 from hareline.storage.journal.format.positions import OFFSET_BITS
-from hareline.storage.space.compaction import CHUNK_BYTES, Dead
-from hareline.storage.space.liveness import NOWHERE, SegmentBooks
+from hareline.storage.store.compaction import CHUNK_BYTES, Dead
+from hareline.storage.store.liveness import NOWHERE, SegmentBooks
 from tests.support.store_stand import JOURNAL, FakeEntry, StoreStand, persistent
 from tests.support.turns import ManualTurn
 

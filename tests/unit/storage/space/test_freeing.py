@@ -6,7 +6,7 @@ import pytest
 
 from hareline.storage.journal.format.frame import FREE, RETURN, SETTLE
 from hareline.storage.journal.format.records import decode_free
-from hareline.storage.space.freeing import FREED_MAX
+from hareline.storage.store.freeing import FREED_MAX
 from tests.support.store_stand import JOURNAL, FakeEntry, StoreStand
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from hareline.storage.journal.format.positions import position_of
-from hareline.storage.recovery.state import RecoveredQueue, RecoveredSegment, RecoveredState
-from hareline.storage.space.liveness import Liveness, Moves
+from hareline.storage.store.liveness import Liveness, Moves
+from hareline.storage.store.state import RecoveredQueue, RecoveredSegment, RecoveredState
 
 
 def sealed(live: int, total: int, end: int = 1000) -> Liveness:

@@ -7,7 +7,7 @@ import errno
 from hareline.storage.journal.format.frame import MESSAGE
 from hareline.storage.journal.format.message import decode_message
 from hareline.storage.journal.format.positions import OFFSET_BITS
-from hareline.storage.writing.ledger import SETTLED
+from hareline.storage.store.ledger import SETTLED
 from tests.support.segments import Listener, read_all
 from tests.support.store_stand import JOURNAL, StoreStand, persistent
 

@@ -6,9 +6,9 @@ from array import array
 
 import pytest
 
-from hareline.storage.recovery.state import RecoveredQueue
-from hareline.storage.space.liveness import Liveness
-from hareline.storage.writing.books import JournalBooks
+from hareline.storage.store.books import JournalBooks
+from hareline.storage.store.liveness import Liveness
+from hareline.storage.store.state import RecoveredQueue
 
 HOME, TAIL = 1, 2
 

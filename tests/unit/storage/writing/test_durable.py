@@ -12,9 +12,9 @@ from hareline.errors import StoreError
 from hareline.message import TRANSIENT
 from hareline.storage.journal.format.frame import CLEAN, FREE, MESSAGE
 from hareline.storage.journal.syncer import InlineSyncer, ThreadSyncer, Work
-from hareline.storage.recovery.state import RecoveredState
-from hareline.storage.writing.batch import BatchBuilder
-from hareline.storage.writing.durable import BEHIND_BYTES, DurableStore
+from hareline.storage.store.batch import BatchBuilder
+from hareline.storage.store.durable import BEHIND_BYTES, DurableStore
+from hareline.storage.store.state import RecoveredState
 from tests.crash.forgetful_files import ForgetfulFiles, Operation
 from tests.support.messages import make_message
 from tests.support.store_stand import (

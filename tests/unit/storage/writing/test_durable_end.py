@@ -6,8 +6,8 @@ import errno
 
 import pytest
 
-from hareline.broker.queues.entry import SETTLED
-from hareline.storage.writing import collecting
+from hareline.queues.core.entry import SETTLED
+from hareline.storage.store import collecting
 from tests.support.store_stand import StoreStand, persistent
 
 

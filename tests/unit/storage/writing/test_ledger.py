@@ -6,11 +6,11 @@ from array import array
 
 import pytest
 
-from hareline.broker.queues import entry as entries_module
+from hareline.queues.core import entry as entries_module
 from hareline.storage.interface import SPOOLED
 from hareline.storage.journal.format.frame import COVER, RETURN, SETTLE
 from hareline.storage.journal.format.positions import OFFSET_BITS
-from hareline.storage.writing.ledger import ACQUIRED, COVER_AHEAD_MAX, COVER_AHEAD_MIN, SETTLED
+from hareline.storage.store.ledger import ACQUIRED, COVER_AHEAD_MAX, COVER_AHEAD_MIN, SETTLED
 from tests.support.messages import make_message
 from tests.support.store_stand import FakeEntry, StoreStand, persistent
 

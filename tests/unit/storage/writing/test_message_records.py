@@ -12,12 +12,12 @@ from hareline.message import (
     dead_letter,
     large_message,
 )
-from hareline.storage.contents.large import LargeBodies
 from hareline.storage.journal.files import Files
 from hareline.storage.journal.format.frame import MESSAGE, MalformedRecord
 from hareline.storage.journal.format.message import DELIVERY_COUNT_MAX, decode_message
-from hareline.storage.writing import message_records
-from hareline.storage.writing.message_records import (
+from hareline.storage.store import message_records
+from hareline.storage.store.large_bodies import LargeBodies
+from hareline.storage.store.message_records import (
     MessageReader,
     is_plain,
     options_of,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hareline.broker.queues.entry import ACQUIRED, HELD, READY, SETTLED
 from hareline.message import UNWRITTEN, Address, BlindAddress
+from hareline.queues.core.entry import ACQUIRED, HELD, READY, SETTLED
 from hareline.storage.journal.format.frame import MESSAGE, RECORD_HEAD, RECORD_PREFIX, encode_record
 from hareline.storage.journal.format.message import (
     DELIVERY_COUNT_MAX,
@@ -13,7 +13,7 @@ from hareline.storage.journal.format.message import (
     decode_message,
     encode_message,
 )
-from hareline.storage.writing.packing import Others, Packer, TakenEntries, unpack
+from hareline.storage.store.packing import Others, Packer, TakenEntries, unpack
 from tests.support.store_stand import FakeEntry, StoreStand, persistent
 
 START = 4096

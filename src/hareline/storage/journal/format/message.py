@@ -1,7 +1,8 @@
 """The MESSAGE record: one message, and a line for each queue that it is in.
 
-``writing.message_records`` packs messages by the Struct objects, for speed; ``encode_message`` is
-for offline tools and tests. ``decode_entries`` reads the lines only, without the message.   [hot]
+``storage.store.message_records`` packs messages by the Struct objects, for speed;
+``encode_message`` is for offline tools and tests. ``decode_entries`` reads the lines only, without
+the message.                                                                                   [hot]
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The PRODUCERS record: the highest sequences of the producers of one virtual host.
 
 Each segment begins with a whole list for each virtual host, behind its CHECKPOINT; a batch with
-messages that moved a sequence has a list of what changed. ``writing.sequences`` packs items itself,
-by the Struct object, as there may be ten thousands of them.
+messages that moved a sequence has a list of what changed. ``storage.store.sequences`` packs items
+itself, by the Struct object, as there may be ten thousands of them.
 """
 
 from __future__ import annotations

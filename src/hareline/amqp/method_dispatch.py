@@ -1,0 +1,112 @@
+"""From a frame of an open channel to the handler of its method: the table of all handlers.
+
+Called by ``amqp.connection`` for every frame that did not take a lane of the decoder. Handlers are
+in a module for each class of AMQP; publishes and their contents go to ``amqp.content``, which keeps
+them until they are complete.
+
+Invariant: a channel that is closing handles nothing but close and close-ok.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, Final
+
+from hareline.amqp import basic_methods as basic
+from hareline.amqp import channel_methods
+from hareline.amqp import confirm_methods as confirm
+from hareline.amqp import exchange_methods as exchange
+from hareline.amqp import queue_methods as queue
+from hareline.amqp import tx_methods as tx
+from hareline.amqp.channel import Channel
+from hareline.amqp.happenings import acting, doer_of
+from hareline.auth.grants import RightsPending
+from hareline.errors import CommandInvalid
+from hareline.wire.constants import BASIC_PUBLISH, FRAME_HEADER, FRAME_METHOD
+from hareline.wire.methods import Access, Frame, commands, decode_method
+from hareline.wire.methods import Exchange as ExchangeMethods
+
+_BASIC: Final = 60 << 16  # classes before basic: channel, exchange, queue
+
+HANDLERS: Final[Mapping[type[Frame], Callable[[Channel, Any], None]]] = {
+    commands.Channel.Open: channel_methods.open_again,
+    commands.Channel.Close: channel_methods.close,
+    commands.Channel.Flow: channel_methods.flow,
+    commands.Channel.FlowOk: channel_methods.flow_ok,
+    Access.Request: channel_methods.request_access,
+    commands.Exchange.Declare: exchange.declare,
+    commands.Exchange.Delete: exchange.delete,
+    commands.Exchange.Bind: exchange.bind,
+    commands.Exchange.Unbind: exchange.unbind,
+    ExchangeMethods.Bound: exchange.bound,
+    commands.Queue.Declare: queue.declare,
+    commands.Queue.Delete: queue.delete,
+    commands.Queue.Purge: queue.purge,
+    commands.Queue.Bind: queue.bind,
+    commands.Queue.Unbind: queue.unbind,
+    commands.Basic.Consume: basic.consume,
+    commands.Basic.Cancel: basic.cancel,
+    commands.Basic.Get: basic.get,
+    commands.Basic.Qos: basic.qos,
+    commands.Basic.Ack: basic.ack,
+    commands.Basic.Nack: basic.nack,
+    commands.Basic.Reject: basic.reject,
+    commands.Basic.Recover: basic.recover,
+    commands.Basic.RecoverAsync: basic.recover,
+    commands.Confirm.Select: confirm.select,
+    commands.Tx.Select: tx.select,
+    commands.Tx.Commit: tx.commit,
+    commands.Tx.Rollback: tx.rollback,
+}
+
+
+def on_frame(channel: Channel, kind: int, payload: bytes) -> None:
+    """Handle a method, header or body frame that did not take a lane of the decoder."""
+    if kind != FRAME_METHOD:
+        if not channel.port.is_closing:
+            _on_content_frame(channel, kind, payload)
+        return
+    index = int.from_bytes(payload[:4], "big")
+    if channel.port.is_closing:
+        _on_method_while_closing(channel, index)
+        return
+    if index == BASIC_PUBLISH:
+        channel.parts.flow.before_publish()
+        channel.content.begin(payload)
+        channel.parts.gate.close_lanes(channel.number)
+        return
+    if channel.content.is_open:
+        channel.content.refuse_method()
+    method = decode_method(payload)
+    handler = HANDLERS.get(type(method))
+    if handler is None:  # class connection, or a method that only a server sends
+        raise CommandInvalid("unimplemented method")
+    context = channel.parts.context
+    if context.events is None and (index >= _BASIC or context.recorder is None):
+        handler(channel, method)  # no one is told who did it, or it changes nothing that is kept
+    else:
+        with acting(context, doer_of(channel.client, channel.parts.transport)):
+            handler(channel, method)
+
+
+def _on_content_frame(channel: Channel, kind: int, payload: bytes) -> None:
+    content = channel.content
+    is_complete = content.add_header(payload) if kind == FRAME_HEADER else content.add_body(payload)
+    if is_complete:
+        parts = content.take(channel.number)
+        large = content.take_large()
+        channel.open_lanes()
+        try:
+            channel.publishing.publish_first(content.method_payload, *parts, large)
+        except RightsPending as pending:  # its frames are gone, so it begins again from here
+            publish = channel.publishing.publish_first
+            pending.again = partial(publish, content.method_payload, *parts, large)
+            raise
+
+
+def _on_method_while_closing(channel: Channel, index: int) -> None:
+    if index == commands.Channel.CloseOk.index:
+        channel.connection.forget_channel(channel.number)
+    elif index == commands.Channel.Close.index:
+        channel.reply(commands.Channel.CloseOk)

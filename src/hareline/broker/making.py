@@ -1,0 +1,337 @@
+"""From the arguments of a declaration to a queue that does what they say.
+
+Called by ``broker.declarations`` once for each new queue, and for the queue of each
+x-delayed-message exchange. Which ordering and lane a queue has, and which policies, is decided here
+only; the parts know nothing of arguments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from hareline.broker.audit.policies import AuditedDeadLetters, AuditedOverflow, WatchedRoute
+from hareline.broker.audit.queue import AuditedQueue
+from hareline.broker.delayed_exchange import DelayedExchange
+from hareline.broker.delayed_queues import DelayedSender, delay_queue_name
+from hareline.broker.exchanges.exchange import Route
+from hareline.broker.filtered_exchange import SELECTOR_ARGUMENT
+from hareline.queues.core.audit_recorder import AUDIT_STREAM
+from hareline.queues.core.environment import QueueEnvironment
+from hareline.queues.core.groups import Groups
+from hareline.queues.core.kinds import NO_DELIVERY_LIMIT
+from hareline.queues.core.live_limit import LiveLimit, TakingOver
+from hareline.queues.core.start_position import REPLAY_PERIOD
+from hareline.queues.dead_letters.dead_letters import DeadLetters
+from hareline.queues.dead_letters.targets import alternate_of, find_targets
+from hareline.queues.declare.arguments import QueueArguments
+from hareline.queues.declare.table import BY_FIELD, DEFAULT_QUEUE_TYPE
+from hareline.queues.dispatch.reader import Getter
+from hareline.queues.dispatch.reading import ReadingLane
+from hareline.queues.dispatch.selective import SelectiveLane
+from hareline.queues.orders.fifo import FifoOrder
+from hareline.queues.orders.last_value_order import LastValueOrder
+from hareline.queues.orders.last_values import LastValues
+from hareline.queues.orders.log_order import LogOrder
+from hareline.queues.orders.order import EntryOrder
+from hareline.queues.orders.priority import (
+    LevelReader,
+    qpid_level_reader,
+    qpid_levels,
+    rabbitmq_level_reader,
+    rabbitmq_levels,
+)
+from hareline.queues.orders.sorted import SortedOrder
+from hareline.queues.orders.window import Paging
+from hareline.queues.policies.delay import Delay
+from hareline.queues.policies.expiry import Expiry
+from hareline.queues.policies.hold import Hold
+from hareline.queues.policies.lease import Lease
+from hareline.queues.policies.overflow import RESUME_PERCENT, Overflow
+from hareline.queues.policies.retention import Retention
+from hareline.queues.queue import Queue
+from hareline.selectors.selector import Selector, compile_selector
+from hareline.turn import Turn
+
+QUORUM_DELIVERY_LIMIT: Final = 20  # rabbit_quorum_queue, since RabbitMQ 4.0
+
+
+@dataclass(frozen=True, slots=True)
+class QueueDefaults:
+    """What a virtual host gives to queues that are declared without it.
+
+    ``dead_letter_exchange``: for queues without one of their own; None: there is none.
+    """
+
+    dead_letter_exchange: str | None = None
+
+
+def make_queue(
+    name: str,
+    arguments: QueueArguments,
+    turn: Turn,
+    environment: QueueEnvironment,
+    defaults: QueueDefaults,
+    *,
+    is_durable: bool,
+    is_auto_delete: bool,
+    owner: object | None,
+    on_unused: Callable[[Queue], None] | None,
+    on_expired: Callable[[Queue], None],
+) -> Queue:
+    """A queue that does what its arguments say.
+
+    ``on_unused`` and ``on_expired`` delete it: its last consumer has left, its lease has ended.
+
+    Raises PreconditionFailed for names of dead letter targets that no message could carry.
+    """
+    order = make_order(arguments)
+    is_audited = environment.audit is not None and name != AUDIT_STREAM
+    queue_class = AuditedQueue if is_audited else Queue
+    queue = queue_class(
+        name,
+        order,
+        turn,
+        is_durable=is_durable,
+        is_auto_delete=is_auto_delete,
+        owner=owner,
+        arguments=arguments.raw,
+        on_unused=on_unused,
+        environment=environment,
+    )
+    _set_lane(queue, order, arguments, environment)
+    _set_times(queue, arguments, environment)
+    _set_limits(queue, arguments, environment)
+    set_delivery_limit(queue, arguments)
+    queue.dead_letters = dead_letters_of(arguments, name, environment, defaults)
+    if arguments.expires_ms is not None:
+        queue.lease = Lease(
+            queue,
+            environment,
+            arguments.expires_ms,
+            bool(arguments.expires_if_empty),
+            partial(on_expired, queue),
+        )
+    content_store = environment.store.content_store
+    if content_store is not None and not (queue.hold is not None and is_non_destructive(arguments)):
+        # what is shown to readers as it was ready is not as it was stored while it was held
+        queue.install(paging=Paging(queue, order, environment, content_store))
+    return queue
+
+
+def make_delay_queue(
+    exchange: DelayedExchange, turn: Turn, environment: QueueEnvironment, route: Route
+) -> Queue:
+    """The queue of what this exchange delays, as durable as the exchange; it is set there."""
+    order = FifoOrder()  # always empty: nothing is ever ready
+    queue = Queue(
+        delay_queue_name(exchange.name),
+        order,
+        turn,
+        is_durable=exchange.is_durable,
+        owner=exchange,
+        environment=environment,
+    )
+    if environment.audit is not None:
+        route = WatchedRoute(environment.audit, route)
+    queue.install(hold=Delay(queue, environment, DelayedSender(exchange, environment, route).send))
+    queue.is_timeless = True  # a time to live begins when the message has come to its queues
+    if environment.store.content_store is not None:
+        queue.install(paging=Paging(queue, order, environment, environment.store.content_store))
+    exchange.delay_queue = queue
+    return queue
+
+
+def make_order(arguments: QueueArguments) -> EntryOrder:
+    """The ordering that the arguments ask for; FIFO if they ask for none."""
+    if arguments.max_priority is not None:
+        return rabbitmq_levels(arguments.max_priority, arguments.default_priority)
+    if arguments.priorities is not None:
+        return qpid_levels(arguments.priorities, arguments.default_priority)
+    if arguments.sort_key is not None:
+        return SortedOrder(
+            arguments.sort_key,
+            descending=arguments.sort_order == "desc",
+            numeric=arguments.sort_type == "number",
+        )
+    if is_non_destructive(arguments):
+        return LogOrder(is_paged=arguments.last_value_key is None)
+    if arguments.last_value_key is not None:
+        return LastValueOrder(arguments.last_value_key)
+    return FifoOrder()
+
+
+def level_reader(arguments: QueueArguments) -> LevelReader | None:
+    """The function that reads a message's level of priority; None for queues without levels.
+
+    Agrees with ``make_order``.
+    """
+    if arguments.max_priority is not None:
+        return rabbitmq_level_reader(arguments.max_priority, arguments.default_priority)
+    if arguments.priorities is not None:
+        return qpid_level_reader(arguments.priorities, arguments.default_priority)
+    return None
+
+
+def is_non_destructive(arguments: QueueArguments) -> bool:
+    """True if consumers only read, as those of a stream always do."""
+    return bool(arguments.non_destructive) or arguments.queue_type == "stream"
+
+
+def _set_lane(
+    queue: Queue, order: EntryOrder, arguments: QueueArguments, environment: QueueEnvironment
+) -> None:
+    group_type = arguments.message_group_type
+    if is_non_destructive(arguments):  # groups do not concern readers
+        _set_reading_lane(queue, order, arguments, environment)
+    else:
+        groups = None
+        if group_type in ("standard", "shared"):
+            groups = Groups(
+                group_type,
+                header=arguments.message_group_key,
+                default=arguments.message_group_default,
+            )
+        selector = _default_selector(arguments)
+        if groups is not None or selector is not None:
+            queue.install(lane=SelectiveLane(queue, order, groups, selector))
+    queue.lane.consumers.live = live_limit_of(arguments)
+
+
+def live_limit_of(arguments: QueueArguments) -> LiveLimit | None:
+    """Which consumers receive; None: all."""
+    if arguments.single_active_consumer:
+        return TakingOver() if arguments.queue_type == "quorum" else LiveLimit(1)
+    return LiveLimit(arguments.max_live_consumers) if arguments.max_live_consumers else None
+
+
+def _default_selector(arguments: QueueArguments) -> Selector | None:
+    """The selectors of the default filters, for basic.get, which has no filters of its own."""
+    texts = _default_texts(arguments, SELECTOR_ARGUMENT)
+    return compile_selector(" AND ".join(f"({text})" for text in texts)) if texts else None
+
+
+def _default_texts(arguments: QueueArguments, filter_type: str) -> list[str]:
+    return [
+        default.argument
+        for default in arguments.default_filters or ()
+        if default.filter_type == filter_type
+    ]
+
+
+def _set_reading_lane(
+    queue: Queue, order: EntryOrder, arguments: QueueArguments, environment: QueueEnvironment
+) -> None:
+    lane = ReadingLane(queue, order)
+    queue.install(lane=lane)
+    if arguments.default_filters:
+        lane.getter = Getter(
+            _default_selector(arguments),
+            _default_texts(arguments, REPLAY_PERIOD),
+            environment.clock,
+        )
+    if not isinstance(order, LogOrder):
+        return
+    if arguments.last_value_key is not None:
+        queue.install(last_values=LastValues(arguments.last_value_key))
+    if arguments.queue_type == "stream":
+        queue.is_timeless = True  # as in RabbitMQ, and its offsets have no holes
+        lane.retention = Retention(
+            queue,
+            order,
+            environment,
+            max_age_ms=arguments.max_age_ms,
+            max_length_bytes=arguments.max_length_bytes,
+        )
+
+
+def _set_times(queue: Queue, arguments: QueueArguments, environment: QueueEnvironment) -> None:
+    if (
+        arguments.message_ttl_ms is not None
+        or arguments.min_message_ttl_ms
+        or arguments.max_message_ttl_ms
+        or arguments.expiry_check_period_ms is not None
+    ):  # other queues make a plain one for the first message that can expire
+        queue.install(
+            expiry=Expiry(
+                queue,
+                environment,
+                message_ttl_ms=arguments.message_ttl_ms,
+                min_ttl_ms=arguments.min_message_ttl_ms,
+                max_ttl_ms=arguments.max_message_ttl_ms,
+                sweep_ms=arguments.expiry_check_period_ms,
+            )
+        )
+    if arguments.hold_on_publish:
+        queue.install(hold=Hold(queue, environment))
+
+
+def _set_limits(queue: Queue, arguments: QueueArguments, environment: QueueEnvironment) -> None:
+    if arguments.queue_type == "stream":
+        return  # its limits are its retention
+    if arguments.max_length is None and arguments.max_length_bytes is None:
+        return
+    queue.install(overflow=make_overflow(queue, arguments, environment))
+
+
+def make_overflow(
+    queue: Queue, arguments: QueueArguments, environment: QueueEnvironment
+) -> Overflow:
+    """The limits that the arguments set; there must be one."""
+    overflow_class = Overflow if environment.audit is None else AuditedOverflow
+    return overflow_class(
+        queue,
+        environment,
+        max_length=arguments.max_length,
+        max_length_bytes=arguments.max_length_bytes,
+        policy=arguments.overflow or "drop-head",
+        resume_percent=resume_percent_of(arguments),
+        # what readers have not acknowledged is in the queue as well
+        counts_unacked=has_qpid_limits(arguments.raw) and not is_non_destructive(arguments),
+    )
+
+
+def resume_percent_of(arguments: QueueArguments) -> float:
+    """How far an overfull queue's depth must fall, in percent of its limits."""
+    percent = arguments.flow_resume_percent
+    return RESUME_PERCENT if percent is None else percent
+
+
+def has_qpid_limits(raw: Mapping[str, object]) -> bool:
+    """True if all limits have Qpid's names; they then count what Broker-J counts."""
+    return not any(BY_FIELD[field].name in raw for field in ("max_length", "max_length_bytes"))
+
+
+def dead_letters_of(
+    arguments: QueueArguments, name: str, environment: QueueEnvironment, defaults: QueueDefaults
+) -> DeadLetters | None:
+    """What the queue of this name publishes of its dead messages; None: nothing."""
+    targets = find_targets(
+        name,
+        environment.vhost_name,
+        exchange=arguments.dead_letter_exchange,
+        routing_key=arguments.dead_letter_routing_key,
+        alternate=alternate_of(arguments, name),
+        default_exchange=defaults.dead_letter_exchange,
+        reasons=arguments.dead_letter_reasons,
+        expiry_policy=arguments.expiry_policy,
+    )
+    if not targets:
+        return None
+    takes_transient = arguments.dead_letter_transient is not False
+    letters_class = DeadLetters if environment.audit is None else AuditedDeadLetters
+    return letters_class(name, environment, targets, takes_transient=takes_transient)
+
+
+def set_delivery_limit(queue: Queue, arguments: QueueArguments) -> None:
+    """Set how often an entry may come back, and whether messages show how often they did."""
+    limit = arguments.delivery_limit
+    if limit is None and arguments.max_delivery_attempts:
+        limit = arguments.max_delivery_attempts - 1  # which counts the first delivery too
+    is_quorum = (arguments.queue_type or DEFAULT_QUEUE_TYPE) == "quorum"
+    if limit is None and is_quorum:
+        limit = QUORUM_DELIVERY_LIMIT
+    queue.delivery_limit = NO_DELIVERY_LIMIT if limit is None or limit < 0 else limit
+    queue.shows_delivery_count = is_quorum or queue.delivery_limit != NO_DELIVERY_LIMIT

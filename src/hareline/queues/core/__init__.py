@@ -1,0 +1,1 @@
+"""Parts of every queue: entries, consumers, lanes, credit, and the ports between them."""

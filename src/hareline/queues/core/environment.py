@@ -1,0 +1,54 @@
+"""What a queue's parts need of the broker around it; the virtual host gives one to each queue.
+
+Invariant: nothing here knows a frame or a socket.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from hareline.clock import Clock, Timers
+from hareline.events import Report
+from hareline.queues.core.dead_letter_scheduler import DeadLetterScheduler
+from hareline.queues.core.enqueueing import Enqueueing
+from hareline.queues.core.ports import QueuePort
+from hareline.queues.core.pressure import MemoryPressure
+from hareline.storage.interface import MessageStore
+
+if TYPE_CHECKING:
+    from hareline.message import Message
+    from hareline.queues.core.audit_recorder import AuditRecorder
+
+# exchange, routing keys, message -> the queues that it reaches, and the archives of the exchanges
+# on its way; both are () where the exchange does not exist
+Route = Callable[[str, list[str], "Message"], tuple[tuple[QueuePort, ...], tuple[Enqueueing, ...]]]
+
+
+@dataclass(frozen=True, slots=True)
+class QueueEnvironment:
+    """``route`` finds the queues for a message that the broker itself publishes.
+
+    ``on_admission_changed`` is to be called when a queue begins or ceases to need admission, since
+    publishers remember which way into a queue they take. ``store`` keeps what must survive, and
+    contents that have left memory. All dead letters go by ``dead_letter_scheduler``, which each
+    environment makes for itself. ``pressure`` says whether memory is short.
+    ``audit`` is told what happens to messages; None: there is no
+    audit. It is looked at when a queue, a channel or a consumer is made, and never for a message.
+    """
+
+    clock: Clock
+    timers: Timers
+    report: Report
+    route: Route
+    on_admission_changed: Callable[[], None]
+    vhost_name: str
+    store: MessageStore
+    dead_letter_scheduler: DeadLetterScheduler = field(init=False, compare=False)
+    pressure: MemoryPressure = field(default_factory=MemoryPressure, compare=False)
+    audit: AuditRecorder | None = field(default=None, compare=False)
+
+    def __post_init__(self) -> None:
+        scheduler = DeadLetterScheduler(self.clock, self.timers)
+        object.__setattr__(self, "dead_letter_scheduler", scheduler)

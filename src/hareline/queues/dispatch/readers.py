@@ -1,0 +1,483 @@
+"""The readers of one queue: consumers that are shown entries and take nothing away.
+
+Nothing is acquired; an entry stays ready until it expires, or is dropped, replaced or purged. Each
+reader has a place of its own:
+
+* in a log (``queues.orders.log_order``) that is the offset it reads next, so fifty readers cost one
+  copy of each message; only what becomes ready behind that place is kept for the reader, in a heap;
+* in other orderings a new entry may come before some that were read, so a reader keeps what it has
+  not seen: the entries that were there at its start, and a heap of what came since.
+
+Readers that can receive stand in ``rings``. One that has seen everything waits at the end instead,
+and goes back when there is something new, so waiting readers cost nothing. An acknowledging reader
+is handed a ``Reading`` of the entry; settling and releasing that only gives its credit back
+(RabbitMQ's streams, Broker-J's non-destructive consumers).
+
+The lane of a non-destructive queue (``reading``) and that of browsers (``browsing``) have one of
+these and call it for all that their consumers do.                                           [hot]
+
+Invariant: ``Consumer.is_active`` is True exactly while the reader stands in a ring or at the end.
+"""
+
+from __future__ import annotations
+
+from heapq import heapify, heappop, heappush
+from time import perf_counter
+from typing import TYPE_CHECKING, Final
+
+from hareline.queues.core.consumer_book import ConsumerBook
+from hareline.queues.core.entry import SETTLED, QueueEntry
+from hareline.queues.core.lane import BATCH_BYTES, BATCH_ENTRIES
+from hareline.queues.core.ports import with_content
+from hareline.queues.dispatch.reader import Reader, Reading, ReadingAccount, is_wanted
+from hareline.queues.dispatch.rings import Rings
+
+if TYPE_CHECKING:
+    from collections import deque
+
+    from hareline.message import Message
+    from hareline.queues.core.consumer import Consumer
+    from hareline.queues.core.ports import QueuePort
+    from hareline.queues.core.start_position import StartPosition
+    from hareline.queues.orders.log_order import LogOrder
+    from hareline.queues.orders.log_pages import LogPages
+    from hareline.queues.orders.order import EntryOrder
+
+# What all readers together are shown in one turn: entries, and the time that the selective ones,
+# which look at each message, may take.
+LOOKS_PER_TURN: Final = 4096
+TURN_SHARE_S: Final = 0.005
+SHARE_MIN: Final = 16  # of them to each reader, so that many readers do not make tiny batches
+RUNS_PER_SWEEP: Final = 64
+DEAD_ALLOWED: Final = 64
+
+
+class Readers:
+    """``log`` is the ordering if that is a log, else None. ``counts_unacked``: deliveries that are
+    not acknowledged are among the queue's unacked entries. ``account``: where these come back."""
+
+    __slots__ = (
+        "_at_end",
+        "_by_consumer",
+        "_counts_unacked",
+        "_done",
+        "_ends_at",
+        "_has_news",
+        "_is_late",
+        "_is_refused",
+        "_log",
+        "_looks",
+        "_order",
+        "_passed_offset",
+        "_queue",
+        "_rings",
+        "_runs",
+        "account",
+        "consumers",
+    )
+
+    def __init__(
+        self, queue: QueuePort, order: EntryOrder, log: LogOrder | None, *, counts_unacked: bool
+    ) -> None:
+        self._queue = queue
+        self._order = order
+        self._log = log
+        self._counts_unacked = counts_unacked
+        self.account = ReadingAccount(queue, is_counted=counts_unacked)
+        self.consumers = ConsumerBook()
+        self._rings = Rings()
+        self._by_consumer: dict[Consumer, Reader] = {}
+        self._at_end: dict[Reader, None] = {}
+        self._done: list[Consumer] = []  # they asked to be removed at the end, and are there
+        self._has_news = False
+        self._passed_offset = 0  # in a log: all that can receive have seen what is before it
+        # of the last serving: entries shown, wanted or not, and whether a window stopped it
+        self._looks = 0
+        self._is_refused = False
+        self._ends_at = 0.0  # this turn's share of time
+        self._is_late = False  # it is used up
+        self._runs = 0
+
+    # ------------------------------------------------------------------- consumers
+
+    def add(self, consumer: Consumer) -> None:
+        """Give a new consumer its place, and show it what is there."""
+        self._by_consumer[consumer] = self._new_reader(consumer)
+        self.consumers.add(consumer)
+        self.activate(consumer)
+
+    def activate(self, consumer: Consumer) -> None:
+        """Serve the consumer again, if it has credit now and may receive."""
+        if consumer not in self._by_consumer and not consumer.is_cancelled:  # of another lane
+            self._by_consumer[consumer] = self._new_reader(consumer)
+        self._passed_offset = 0
+        if consumer.is_active or consumer.is_cancelled or consumer.credit <= 0:
+            return
+        if not consumer.is_live:
+            return
+        consumer.is_active = True
+        self._rings.of(consumer.priority).append(consumer)
+
+    def remove(self, consumer: Consumer) -> None:
+        """Forget a consumer and its place."""
+        reader = self._by_consumer.pop(consumer)
+        if reader.is_at_end:
+            del self._at_end[reader]
+            consumer.is_active = False
+        successor = self.consumers.remove(consumer)
+        self._rings.remove(consumer, self._queue)
+        if not self.consumers.has_priority(consumer.priority):
+            self._rings.forget(consumer.priority)
+        if successor is not None:
+            self._queue.activate(successor)
+
+    def _new_reader(self, consumer: Consumer) -> Reader:
+        log = self._log
+        if log is not None:
+            return Reader(consumer, self._log_offset(log, consumer.start_position))
+        entries = self._queue.lane.ready_entries()
+        reader = Reader(consumer, self._offset_among(entries, consumer.start_position))
+        first = reader.from_offset
+        reader.shelf = [entry for entry in entries if entry.offset >= first] if first else entries
+        reader.shelf.reverse()
+        return reader
+
+    def _log_offset(self, log: LogOrder, start: StartPosition) -> int:
+        """The offset of a start position in a log, now; at most that of the next message."""
+        end = self._queue.next_offset
+        if start.kind == "first":
+            return 0
+        if start.kind == "offset":
+            return min(start.value, end)
+        offset = None
+        if start.kind == "time":
+            offset = log.offset_since(start.value)
+        elif start.kind == "last":
+            offset = log.last_offset
+        return end if offset is None else offset
+
+    def _offset_among(self, entries: list[QueueEntry], start: StartPosition) -> int:
+        """The same, where the entries are in an order of their own."""
+        end = self._queue.next_offset
+        if start.kind == "first":
+            return 0
+        if start.kind == "offset":
+            return min(start.value, end)
+        if start.kind == "time":
+            since = start.value
+            offsets = [entry.offset for entry in entries if entry.message.arrival_ms >= since]
+            return min(offsets, default=end)
+        if start.kind == "last":
+            return max([entry.offset for entry in entries], default=end)
+        return end
+
+    def places(self) -> list[tuple[Consumer, int]]:
+        """The readers of a log, each with the offset that it reads next; for operators."""
+        return (
+            []
+            if self._log is None
+            else [(consumer, reader.next_offset) for consumer, reader in self._by_consumer.items()]
+        )
+
+    def has_more_for(self, consumer: Consumer) -> bool:
+        """True if there are entries that the consumer has not come to, for it or not."""
+        reader = self._by_consumer.get(consumer)
+        if reader is None:
+            return False
+        if self._log is None:
+            return bool(reader.shelf or reader.heap)
+        return reader.next_offset < self._queue.next_offset
+
+    def finished(self) -> list[Consumer]:
+        """The consumers that close at the end and have come to it since the last call."""
+        done, self._done = self._done, []
+        return done
+
+    # --------------------------------------------------------------------- entries
+
+    def on_ready(self, entry: QueueEntry) -> bool:
+        """Note a new entry for all readers; True if it stands before some that they may have read.
+
+        That is an entry of a log that was held until now.
+        """
+        offset = entry.offset
+        self._has_news = True
+        if self._log is None:
+            rank = self._order.rank(entry)
+            for reader in self._by_consumer.values():
+                if offset >= reader.from_offset:
+                    heappush(reader.heap, (rank, entry))
+            return False
+        if offset + 1 >= self._queue.next_offset:
+            return False
+        self._passed_offset = 0
+        for reader in self._by_consumer.values():
+            if reader.from_offset <= offset < reader.next_offset:
+                heappush(reader.heap, (offset, entry))
+        return True
+
+    def has_taker(self, message: Message) -> bool:
+        """True if a reader that has seen everything would be shown this new message at once."""
+        return any(reader.consumer.would_receive(message) for reader in self._at_end)
+
+    def may_show(self, entry: QueueEntry) -> bool:
+        """True if ``run`` could show this ready entry to a reader.
+
+        A full log must not run for every message that pushes out one that all have seen.
+        """
+        if entry.offset < self._passed_offset:
+            return False
+        return bool(self._rings) or self.has_news
+
+    @property
+    def has_news(self) -> bool:
+        """True if readers at the end have not been shown what came since."""
+        return self._has_news and bool(self._at_end)
+
+    # -------------------------------------------------------------------- delivery
+
+    def run(self) -> bool:
+        """Show entries within one turn's share; True if only the share stopped it."""
+        if self._rings.leavers:
+            self._rings.drop_leavers()
+        if self._has_news:
+            self._wake()
+        self._runs += 1
+        if self._runs % RUNS_PER_SWEEP == 0:
+            self._sweep()
+        return self._serve_all()
+
+    def mark_all_shown(self) -> None:
+        """Every reader that can receive has seen all that is in the log."""
+        last = None if self._log is None else self._log.last_offset
+        if last is not None:
+            self._passed_offset = last + 1
+
+    def _serve_all(self) -> bool:
+        budget = LOOKS_PER_TURN
+        self._ends_at = perf_counter() + TURN_SHARE_S
+        self._is_late = False
+        for _, ring in self._rings.by_precedence:
+            while ring:
+                if budget <= 0 or self._is_late:
+                    return True
+                share = max(SHARE_MIN, LOOKS_PER_TURN // len(ring))
+                budget -= self._serve(ring, min(share, self._hand_over_limit()))
+        return False
+
+    def _wake(self) -> None:
+        """There is something new: all that waited at the end look again."""
+        self._has_news = False
+        waiting, self._at_end = self._at_end, {}
+        for reader in waiting:
+            reader.is_at_end = False
+            self._rings.of(reader.consumer.priority).append(reader.consumer)
+
+    def _hand_over_limit(self) -> int:
+        """Entries for one hand-over: by count, and by octets at this queue's average."""
+        queue = self._queue
+        ready_bytes = queue.ready_bytes
+        if ready_bytes <= BATCH_BYTES:
+            return BATCH_ENTRIES
+        return max(1, min(BATCH_ENTRIES, BATCH_BYTES * queue.ready_count // ready_bytes))
+
+    def _serve(self, ring: deque[Consumer], share: int) -> int:
+        """Show the next reader of this ring some entries; returns how many it was shown."""
+        consumer = ring.popleft()
+        consumer.is_active = False
+        if consumer.suspend_if_full():
+            return 0
+        reader = self._by_consumer[consumer]
+        limit = min(share, consumer.credit)
+        self._looks = 0
+        self._is_refused = False
+        is_own = bool(reader.heap or reader.shelf)
+        entries = self._from_own(reader, limit) if is_own else self._from_log(reader, limit)
+        if entries:
+            delivered = self._hand_over(consumer, entries)
+            if delivered < len(entries):
+                self._step_back(reader, entries[delivered:], is_own)
+        self._look_on(ring, reader)
+        return self._looks
+
+    def _look_on(self, ring: deque[Consumer], reader: Reader) -> None:
+        """Put a reader that was served where it stands now: in its ring, at the end, or nowhere."""
+        consumer = reader.consumer
+        is_through = self._is_through(reader)
+        if is_through and consumer.closes_at_end:
+            self._done.append(consumer)
+        if consumer.is_active or self._is_refused or consumer.credit <= 0:
+            return
+        consumer.is_active = True
+        if is_through:
+            reader.is_at_end = True
+            self._at_end[reader] = None
+        else:
+            ring.append(consumer)
+
+    def _is_through(self, reader: Reader) -> bool:
+        """True if the reader has seen everything."""
+        if reader.heap or reader.shelf:
+            return False
+        log = self._log
+        if log is None:
+            return True
+        if log.pages is not None and reader.next_offset < log.pages.end:
+            return False
+        return self._index(log, reader) >= len(log.entries)
+
+    def _index(self, log: LogOrder, reader: Reader) -> int:
+        """Where in the log the reader's next entry stands."""
+        if reader.version != log.version:
+            reader.version = log.version
+            index = log.index_of(reader.next_offset)
+            reader.index = index + log.cut_count
+            return index
+        index = reader.index - log.cut_count
+        return index if index > log.head else log.head
+
+    def _from_log(self, reader: Reader, limit: int) -> list[QueueEntry]:
+        """The next entries of the log that are for this reader."""
+        log = self._log
+        if log is None:
+            return []
+        pages = log.pages
+        if pages is not None and reader.next_offset < pages.end:
+            return self._from_pages(pages, reader, limit)
+        consumer = reader.consumer
+        entries = log.entries
+        index = self._index(log, reader)
+        is_picking = reader.is_selective or bool(consumer.windows)
+        paging = self._queue.paging
+        if paging is not None and paging.has_stored:
+            # looked at before: what cannot be read is settled now, which may replace the list
+            looked_at = BATCH_ENTRIES if is_picking else limit
+            shown = entries[index : index + looked_at]
+            while len(with_content(self._queue, shown, are_in_place=True)) < len(shown):
+                index = self._index(log, reader)
+                shown = entries[index : index + looked_at]
+        if not is_picking:
+            found = entries[index : index + limit]
+            index += len(found)
+            self._looks = len(found)
+            if log.dead_count:
+                found = [entry for entry in found if entry.state != SETTLED]
+        else:
+            end = min(len(entries), index + BATCH_ENTRIES)
+            found, index = self._pick(reader, entries, index, end, limit)
+        reader.index = index + log.cut_count
+        if index:
+            reader.next_offset = max(reader.next_offset, entries[index - 1].offset + 1)
+        return found
+
+    def _from_pages(self, pages: LogPages, reader: Reader, limit: int) -> list[QueueEntry]:
+        """The same for a reader that is so far behind that its next entries are on disk."""
+        is_picking = reader.is_selective or bool(reader.consumer.windows)
+        looked_at = self._hand_over_limit() if is_picking else limit
+        shown, next_offset = pages.read(reader.next_offset, looked_at)
+        shown = with_content(self._queue, shown, are_in_place=True)
+        if not is_picking:
+            found = shown
+            self._looks = len(shown)
+        else:
+            found, index = self._pick(reader, shown, 0, len(shown), limit)
+            if index < len(shown):
+                next_offset = shown[index].offset
+        reader.next_offset = next_offset
+        if perf_counter() > self._ends_at:
+            self._is_late = True
+        return found
+
+    def _pick(
+        self, reader: Reader, entries: list[QueueEntry], index: int, end: int, limit: int
+    ) -> tuple[list[QueueEntry], int]:
+        """Those that are for this reader, one by one; also the index at which to go on."""
+        consumer = reader.consumer
+        found: list[QueueEntry] = []
+        while index < end and len(found) < limit:
+            entry = entries[index]
+            if is_wanted(consumer, entry):
+                if consumer.windows and not self._is_admitted(consumer, entry):
+                    break
+                found.append(entry)
+            index += 1
+            self._looks += 1
+            if reader.is_selective and perf_counter() > self._ends_at:
+                self._is_late = True
+                break
+        return found, index
+
+    def _from_own(self, reader: Reader, limit: int) -> list[QueueEntry]:
+        """The next entries of those kept for this reader only."""
+        consumer = reader.consumer
+        heap, shelf = reader.heap, reader.shelf
+        rank = self._order.rank
+        queue = self._queue
+        is_stored = queue.paging is not None and queue.paging.has_stored
+        found: list[QueueEntry] = []
+        while (heap or shelf) and len(found) < limit and self._looks < BATCH_ENTRIES:
+            is_new = not shelf or (bool(heap) and heap[0][0] < rank(shelf[-1]))
+            entry = heap[0][1] if is_new else shelf[-1]
+            if is_stored:
+                with_content(queue, [entry], are_in_place=True)  # settles what cannot be read
+            is_for_it = is_wanted(consumer, entry)
+            if is_for_it and consumer.windows and not self._is_admitted(consumer, entry):
+                break
+            if is_new:
+                heappop(heap)
+            else:
+                shelf.pop()
+            if is_for_it:
+                found.append(entry)
+            self._looks += 1
+            if reader.is_selective and perf_counter() > self._ends_at:
+                self._is_late = True
+                break
+        return found
+
+    def _is_admitted(self, consumer: Consumer, entry: QueueEntry) -> bool:
+        """True if all its windows have room, which then count the entry; else the reader waits."""
+        size = entry.message.size
+        for window in consumer.windows:
+            if window.refuses(consumer, size):
+                self._is_refused = True
+                return False
+        for window in consumer.windows:
+            window.use(consumer, size)
+        return True
+
+    def _hand_over(self, consumer: Consumer, entries: list[QueueEntry]) -> int:
+        consumer.credit -= len(entries)
+        unacked_count = 0
+        if consumer.acknowledges:
+            account = self.account
+            delivered = consumer.deliver([Reading(account, entry) for entry in entries])
+            if self._counts_unacked:
+                unacked_count = delivered
+        else:
+            delivered = consumer.deliver(entries)
+        self._queue.count_readings(delivered, unacked_count=unacked_count)
+        for entry in entries[delivered:]:
+            consumer.take_credit_back(entry.message.size)
+        return delivered
+
+    def _step_back(self, reader: Reader, entries: list[QueueEntry], is_own: bool) -> None:
+        """Show these entries next: the consumer's output filled up before them."""
+        if is_own:
+            rank = self._order.rank
+            for entry in entries:
+                heappush(reader.heap, (rank(entry), entry))
+        else:
+            reader.next_offset = entries[0].offset
+            reader.version = -1
+
+    # ---------------------------------------------------------------------- memory
+
+    def _sweep(self) -> None:
+        """Drop settled entries that are kept for readers that do not come to them."""
+        allowed = 2 * self._queue.ready_count + DEAD_ALLOWED
+        for reader in self._by_consumer.values():
+            if len(reader.heap) + len(reader.shelf) > allowed:
+                reader.shelf = [entry for entry in reader.shelf if entry.state != SETTLED]
+                reader.heap = [pair for pair in reader.heap if pair[1].state != SETTLED]
+                heapify(reader.heap)

@@ -1,0 +1,406 @@
+"""A queue: owns an ordering, a lane and its policies, and is what the protocol side works with.
+
+Called by publishers (enqueue, put), channels (get, settle, reject, release, purge), the virtual
+host (consumers, delete) and the turn (dispatch). Its only subclass records what happens and changes
+nothing (``broker.audit.queue``): what differs between queue types is the ordering, and what else a
+queue does is one small object for each thing, or None:
+
+=================  ================================================================================
+``expiry``         when entries expire; made for the first message that can
+``hold``           entries that are not valid yet
+``overflow``       limits, and what happens at them
+``dead_letters``   where entries go that are dropped, expired, rejected or delivered too often
+``last_values``    which older entry a new value takes the place of
+``ledger``         what the store keeps of this queue, if it is durable
+``paging``         what of a deep queue leaves memory, where there is a disk for it
+``lease``          when an unused queue goes
+=================  ================================================================================
+
+What they make of each new entry and of each that leaves is in ``wiring``; the counters and the
+states of entries are kept by ``books``. ``enqueue`` is for queues that only keep new messages; the
+others *need admission*, and publishers go by ``put``.                                      [hot]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from hareline.compiled import mypyc_attr
+from hareline.message import Message
+from hareline.queues.admission import AdmittingQueue, showing_count
+from hareline.queues.closed import CLOSED_LANE
+from hareline.queues.core.consumer import Consumer
+from hareline.queues.core.entry import (
+    RETURNS_MAX,
+    SETTLED,
+    UNCOUNTED,
+    QueueEntry,
+)
+from hareline.queues.core.environment import QueueEnvironment
+from hareline.queues.core.kinds import NO_DELIVERY_LIMIT, DeathReason
+from hareline.queues.core.lane import BATCH_ENTRIES, Lane, MainLane
+from hareline.queues.dispatch.browsing import BrowsingLane
+from hareline.queues.dispatch.plain import PlainLane
+from hareline.queues.dispatch.selective import SelectiveLane
+from hareline.queues.orders.order import EntryOrder
+from hareline.queues.policies.hold import ready_at_ms
+from hareline.queues.wiring import wire_deleted
+from hareline.storage.interface import QueueLedger
+from hareline.turn import Turn
+
+if TYPE_CHECKING:
+    from hareline.queues.policies.lease import Lease
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Queue(AdmittingQueue):
+    """``owner``: whose the queue is exclusively (``core.ownership``), None for all connections.
+
+    ``on_unused`` is called when the last consumer has left (the virtual host deletes auto-delete
+    queues then). ``delivery_limit``: how often an entry may come back, NO_DELIVERY_LIMIT = always.
+    ``exclusive_count``: consumers that let no other one in. ``incarnation``: 16 hex digits that
+    tell it from an earlier queue of this name; empty if no definition keeps it. ``declared_ms``:
+    when it was declared or restored, in epoch milliseconds.
+    """
+
+    __slots__ = (
+        "_has_closing",
+        "_late_in",
+        "arguments",
+        "consumer_count",
+        "declared_ms",
+        "delivery_limit",
+        "exclusive_count",
+        "incarnation",
+        "is_auto_delete",
+        "is_deleted",
+        "is_delivering",
+        "is_durable",
+        "lease",
+        "name",
+        "on_unused",
+        "owner",
+        "turn",
+    )
+
+    def __init__(
+        self,
+        name: str,
+        order: EntryOrder,
+        turn: Turn,
+        *,
+        is_durable: bool = False,
+        is_auto_delete: bool = False,
+        owner: object | None = None,
+        arguments: Mapping[str, object] | None = None,
+        on_unused: Callable[[Queue], None] | None = None,
+        environment: QueueEnvironment | None = None,
+    ) -> None:
+        super().__init__(order, PlainLane(self, order), environment)
+        self.name = name
+        self.turn = turn
+        self.is_durable = is_durable
+        self.incarnation = ""
+        self.declared_ms = 0 if environment is None else environment.clock.now_ms
+        self.is_auto_delete = is_auto_delete
+        self.owner = owner
+        self.arguments: Mapping[str, object] = arguments or {}
+        self.on_unused = on_unused
+        self.is_delivering = False
+        self.is_deleted = False
+        self._has_closing = False  # consumers that close at the end
+        self._late_in = -1  # the last turn whose share it used up
+        self.consumer_count = 0
+        self.exclusive_count = 0
+        self.lease: Lease | None = None
+        self.delivery_limit = NO_DELIVERY_LIMIT
+
+    # --------------------------------------------------------------------- dispatch
+
+    def mark(self) -> None:
+        """Ask for a dispatch at the end of this turn."""
+        if not self.is_marked:
+            self.is_marked = True
+            self.turn.mark_queue(self)
+
+    def dispatch(self) -> bool:
+        """Deliver within a share of the turn; True if entries and consumers for them are left."""
+        if self.is_deleted:  # it was marked before
+            return False
+        is_unfinished = False
+        try:
+            is_unfinished = self._deliver()
+        finally:
+            # only now, so that what is put back on the way does not ask for one more dispatch
+            self.is_marked = is_unfinished
+        if not is_unfinished and self.expiry is not None and self.expiry.drop_expiring():
+            self.mark()
+        if self.overflow is not None:
+            self.overflow.on_delivered()
+        if self.paging is not None:
+            self.paging.step()
+        if self._has_closing:
+            self._remove_finished()
+        return is_unfinished and not self.is_deleted
+
+    def _remove_finished(self) -> None:
+        """Remove consumers that close at the end and have come to it; that may delete the queue.
+
+        Only at the end of a turn: ``deliver_due`` must leave its callers a queue.
+        """
+        while finished := self._finished():
+            for consumer in finished:
+                if not consumer.is_cancelled:
+                    self.remove_consumer(consumer)
+                    consumer.on_finished()
+            if self.is_deleted:
+                return
+        self._has_closing = any(consumer.closes_at_end for consumer in self.consumers)
+
+    def _finished(self) -> list[Consumer]:
+        finished = self.lane.finished()
+        return finished if self.browsers is None else finished + self.browsers.finished()
+
+    def deliver_due(self) -> None:
+        """Deliver now what the end of the turn would deliver.
+
+        Called before something that looks at the ready entries or takes them: of what a client
+        sends in one piece, messages published before its get, purge, cancel or delete are the
+        consumers' (RabbitMQ's order; without it a delete could take their last messages along).
+        Once in a turn, if that takes more than a share: hundreds of clients may ask for it at once.
+        """
+        if self.is_marked and self._late_in != self.turn.number and self._deliver():
+            self._late_in = self.turn.number
+        if self.expiry is not None and self.expiry.drop_expiring():
+            self.mark()
+
+    def _deliver(self) -> bool:
+        """What expired in an earlier turn goes first; what expires in this one may still go out."""
+        if self.expiry is not None and self.expiry.drop_expired():
+            return True
+        was_delivering, self.is_delivering = self.is_delivering, True
+        try:
+            if self.browsers is None:
+                return self.lane.run()
+            is_unfinished = self.browsers.run()  # before consumers take what they have not seen
+            return self.lane.run() or is_unfinished
+        finally:
+            self.is_delivering = was_delivering
+
+    # -------------------------------------------------------------------------- out
+
+    def get(self) -> QueueEntry | None:
+        """Acquire the next entry for basic.get."""
+        if self.lease is not None:
+            self.lease.touch()
+        self.deliver_due()
+        if self.expiry is not None:
+            while self.expiry.drop_expired():
+                continue  # the next entry must not be one that a later turn would drop
+        entry = self.lane.get()
+        if self.overflow is not None:
+            self.overflow.on_delivered()
+        return entry
+
+    def reject(self, entries: list[QueueEntry]) -> None:
+        """Delivered entries that the client does not want leave, dead-lettered if that is set."""
+        self._drop_acquired(entries, "rejected")
+
+    def _drop_acquired(self, entries: list[QueueEntry], reason: DeathReason) -> None:
+        self._settle_acquired(entries)
+        if not self.is_deleted or reason == "deleted":
+            self._finish_dropped(entries, reason)
+
+    def drop(self, entries: list[QueueEntry], reason: DeathReason) -> None:
+        """Ready or held entries leave the queue: expired, pushed out or replaced."""
+        self._settle_waiting(entries)
+        self._finish_dropped(entries, reason)
+
+    def _finish_dropped(self, entries: list[QueueEntry], reason: DeathReason) -> None:
+        """Tell the listeners of settled entries that were not accepted, and dead-letter them.
+
+        The store hears of it when the dead letter of each is with the store: a crash in between
+        would lose the message.
+        """
+        if self._on_left is not None:
+            for entry in entries:
+                self._on_left(entry)
+        if self.dead_letters is not None:
+            self.dead_letters.publish(entries, reason, self.ledger)
+        elif self.ledger is not None:
+            for entry in entries:
+                self.ledger.settle(entry)
+
+    def release(self, entries: list[QueueEntry], *, is_counted: bool = True) -> None:
+        """Delivered entries become available again, at their own places, as redelivered.
+
+        ``is_counted``: as one return more, which the delivery limit may not allow. Those that came
+        back too often, have expired, or are no longer the last value, leave. What comes back to a
+        queue that is deleted goes where the rest of it has gone (Broker-J).
+        """
+        if self.is_deleted:
+            self._drop_acquired(entries, "deleted")
+            return
+        for entry in entries:
+            if not is_counted:
+                entry.delivery_count |= UNCOUNTED
+            elif entry.delivery_count & RETURNS_MAX < RETURNS_MAX:
+                entry.delivery_count += 1
+        self._count_released(entries)
+        if self.delivery_limit >= 0 and is_counted:
+            limit = min(self.delivery_limit, RETURNS_MAX - 1)
+            entries = self._without(entries, "delivery_limit", lambda entry: entry.returns > limit)
+        if self.expiry is not None:
+            entries = self._without(entries, "expired", self.expiry.is_expired)
+        if self.last_values is not None:
+            entries = self._without(entries, "replaced", self.last_values.is_stale)
+        if self.shows_delivery_count and is_counted:
+            for entry in entries:
+                before = entry.message
+                entry.message = showing_count(before, entry.returns)
+                if self.overflow is not None:
+                    self.overflow.on_changed(before, entry.message)
+        if self.ledger is not None:
+            self.ledger.on_released(entries)
+        self._put_back(entries)
+        if self.overflow is not None:
+            self.overflow.enforce(None)
+
+    def _without(
+        self, entries: list[QueueEntry], reason: DeathReason, leaves: Callable[[QueueEntry], bool]
+    ) -> list[QueueEntry]:
+        leaving = [entry for entry in entries if leaves(entry)]
+        if not leaving:
+            return entries
+        self._drop_acquired(leaving, reason)
+        return [entry for entry in entries if entry.state != SETTLED]
+
+    def purge(self) -> int:
+        """Settle all ready and held entries; returns how many. Unacked ones are not touched."""
+        dropped = self._drop_pages()
+        return dropped + len(self._take_all())
+
+    # -------------------------------------------------------------------- consumers
+
+    def add_consumer(self, consumer: Consumer) -> None:
+        """What is due is delivered before, except where much would be looked at again for each of
+        the consumers that come in one turn; then they share it."""
+        if not self.lane.is_to_look_again:
+            self.deliver_due()
+        self._has_closing = self._has_closing or consumer.closes_at_end
+        self.consumer_count += 1
+        self.exclusive_count += consumer.is_exclusive
+        if consumer.is_browser:
+            if self.browsers is None:
+                self.browsers = BrowsingLane(self, self.order)
+                self._wire()
+        elif consumer.is_selective and isinstance(self.lane, PlainLane):
+            self.install(lane=SelectiveLane(self, self.order))
+        self._lane_of(consumer).add(consumer)
+        self.mark()
+
+    def _lane_of(self, consumer: Consumer) -> Lane:
+        if consumer.is_browser and self.browsers is not None:
+            return self.browsers
+        return self.lane
+
+    def remove_consumer(self, consumer: Consumer) -> None:
+        """The consumer gets nothing more; what it has unacked stays with its channel."""
+        if consumer.is_cancelled:
+            return
+        consumer.is_cancelled = True
+        self.consumer_count -= 1
+        self.exclusive_count -= consumer.is_exclusive
+        lane = self._lane_of(consumer)
+        lane.remove(consumer)
+        if lane is self.browsers and not lane.consumers:
+            self.browsers = None
+            self._wire()
+        if isinstance(lane, SelectiveLane) and not lane.is_needed:
+            self.install(lane=PlainLane(self, self.order))
+        if self.lease is not None:
+            self.lease.touch()
+        if self.on_unused is not None and not self.consumer_count:
+            self.on_unused(self)
+
+    def activate(self, consumer: Consumer) -> None:
+        """The consumer may have become able to receive: credit came back, or its socket drained."""
+        self._lane_of(consumer).activate(consumer)
+        if not self.is_marked and (
+            self.ready_count or (consumer.closes_at_end and not consumer.is_cancelled)
+        ):
+            self.mark()
+
+    @property
+    def consumers(self) -> list[Consumer]:
+        """Those that take, in the order in which they came, and then the browsers: a new list."""
+        if self.browsers is None:
+            return list(self.lane.consumers)
+        return [*self.lane.consumers, *self.browsers.consumers]
+
+    # ----------------------------------------------------------------------- the end
+
+    def delete(self) -> list[Consumer]:
+        """Empty the queue and part with its consumers, who are returned to be notified."""
+        self.is_deleted = True
+        ledger, self.ledger = self.ledger, None
+        self._wire()  # the store hears of the queue from now on, and of no entry
+        letters = self.dead_letters
+        if letters is not None and letters.wants("deleted"):
+            held = [] if self.hold is None else self.hold.take_all()
+            self._count_emptied()
+            letters.publish_all(self._taken_bit_by_bit(self.lane, held, ledger), "deleted")
+        else:
+            self._drop_pages()
+            self._take_all()
+            if ledger is not None:
+                ledger.forget()
+            if self.paging is not None:
+                self.paging.stop()
+        for part in (self.expiry, self.hold, self.lease, self.overflow):
+            if part is not None:
+                part.stop()
+        self._connect(wire_deleted(self.order, self.entry_class))
+        if self.last_values is not None:
+            self.last_values.forget_all()
+        consumers = self.consumers
+        for consumer in consumers:
+            consumer.is_cancelled = True
+            self._lane_of(consumer).remove(consumer)
+        self.consumer_count = 0
+        self.lane.stop()
+        self.lane, self.browsers = CLOSED_LANE, None
+        return consumers
+
+    def _taken_bit_by_bit(
+        self, lane: MainLane, held: list[QueueEntry], ledger: QueueLedger | None
+    ) -> Iterator[QueueEntry]:
+        """The entries of a deleted queue, taken as their dead letters are published, and read from
+        disk where they are there; the store may forget them after the last."""
+        paging = self.paging
+        while entries := lane.take(BATCH_ENTRIES):
+            if paging is not None:
+                entries = paging.readable(entries)
+            self._settle_taken(entries)
+            yield from entries
+        self._settle_taken(held)
+        yield from held
+        if ledger is not None:
+            ledger.forget()
+        if paging is not None:
+            paging.stop()
+            self.paging = None
+
+    def __repr__(self) -> str:
+        return f"<Queue {self.name!r}, {self.ready_count} ready, {self.unacked_count} unacked>"
+
+
+def has_taker(queue: Queue, message: Message) -> bool:
+    """True if a consumer waits that would be given this message at once (immediate)."""
+    queue.deliver_due()
+    if queue.is_deleted:
+        return False
+    if queue.hold is not None and ready_at_ms(message, message.arrival_ms) > message.arrival_ms:
+        return False
+    return queue.lane.has_taker(message)

@@ -1,0 +1,310 @@
+"""From settings to the values that the parts of a broker are given.
+
+``server`` calls this when it starts and when it takes over new settings. The layers below never
+import the settings; each is handed plain values of its own types. Invariant: a function here
+depends on its arguments alone, but for the version of the interpreter and the salts of new hashes.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import platform
+import socket
+from collections.abc import Callable, Sequence
+
+from hareline import __version__
+from hareline.administration.origins import Origins, VhostOrigin
+from hareline.amqp.context import Identity, Limits
+from hareline.auth.access_rules import AccessRule, AccessRules, LogDecision
+from hareline.auth.external import ExternalLogin, NameRule
+from hareline.auth.mechanisms import MechanismRegistry
+from hareline.auth.networks import Networks
+from hareline.auth.passwords import hash_password
+from hareline.auth.permissions import Permissions, compile_pattern
+from hareline.auth.scram import MECHANISM as SCRAM
+from hareline.auth.scram import PasswordKeys, ScramKeys, salt_of
+from hareline.auth.users import User
+from hareline.broker.capacity import BrokerCapacity
+from hareline.events import Report
+from hareline.net.binding import Address
+from hareline.net.listener import Endpoint
+from hareline.net.tls.contexts import CertificateFiles, TlsOptions
+from hareline.net.tls.service import TlsService
+from hareline.settings import Settings, VirtualHost
+from hareline.settings import User as UserSettings
+from hareline.settings.access_rules import AccessRule as AccessRuleSettings
+from hareline.storage.disk.opening import StorageOptions
+from hareline.storage.journal.damage import Decision
+
+
+def addresses(settings: Settings) -> list[Address]:
+    """Addresses of the AMQP listeners, in their order, then of the management and metrics ports."""
+    first, management, metrics = settings.listener, settings.management, settings.metrics
+    tls = settings.tls
+    addresses = [Address("listener", first.bind, first.port)] if first.enabled else []
+    addresses += [
+        Address(
+            f"listeners[{index}]",
+            further.bind,
+            further.port,
+            has_tls=further.tls,
+            product=further.product,
+        )
+        for index, further in enumerate(settings.listeners)
+    ]
+    if tls.is_on and tls.amqp:
+        addresses.append(Address("tls", tls.bind, tls.port, has_tls=True))
+    if management.enabled:
+        addresses += _http_addresses(settings)
+        if metrics.enabled and metrics.listener:
+            address = Address("metrics", metrics.bind, metrics.port, has_tls=metrics.tls)
+            addresses.append(address._replace(serves="metrics"))
+    return addresses
+
+
+def _http_addresses(settings: Settings) -> list[Address]:
+    """Addresses of the management port, without TLS and with it."""
+    management, tls = settings.management, settings.tls
+    found = []
+    if management.http:
+        found.append(Address("management", management.bind, management.port, serves="http"))
+    if tls.is_on and tls.management:
+        key = "management_port"
+        found.append(Address("tls", tls.bind, tls.management_port, key, "http", has_tls=True))
+    return found
+
+
+def tls_options(settings: Settings) -> TlsOptions:
+    """The certificates, and the rules for clients."""
+    tls = settings.tls
+    tables = [("tls", tls.certificate, tls.key, tls.key_password_file)]
+    tables += [
+        (f"tls_certificates[{index}]", each.certificate, each.key, each.key_password_file)
+        for index, each in enumerate(settings.tls_certificates)
+    ]
+    return TlsOptions(
+        tuple(CertificateFiles(*each) for each in tables),
+        tls.client_authorities,
+        tls.client_revocations,
+        tls.verify_clients,
+        tls.verify_http_clients,
+        tls.min_version,
+        tls.ciphers,
+    )
+
+
+def tls_service(
+    settings: Settings, report: Report, handshake_timeout_s: Callable[[], float]
+) -> TlsService | None:
+    """TLS as the settings have it; None: no port has any. Raises ListenError."""
+    if not settings.tls.is_on:
+        return None
+    return TlsService(
+        tls_options(settings),
+        report,
+        handshake_timeout_s,
+        check_interval_s=settings.tls.check_interval_s,
+        warning_days=settings.tls.expiry_warning_days,
+    )
+
+
+def endpoints(
+    settings: Settings,
+    addresses: Sequence[Address],
+    bound: Sequence[Sequence[socket.socket]],
+    tls: TlsService | None,
+) -> list[Endpoint]:
+    """The AMQP ports among these addresses."""
+    backlog = settings.listener.backlog
+    proxies = {
+        f"listeners[{index}]": further.proxy_protocol_from
+        for index, further in enumerate(settings.listeners)
+    }
+    of_first = settings.listener.proxy_protocol_from
+    return [
+        Endpoint(
+            address,
+            sockets,
+            backlog,
+            tls if address.has_tls else None,
+            Networks(proxies.get(address.table, of_first)),
+        )
+        for address, sockets in zip(addresses, bound, strict=True)
+        if address.serves == "amqp"
+    ]
+
+
+def identity(settings: Settings) -> Identity:
+    """What connection.start tells of the broker."""
+    return Identity(
+        product=settings.identity.product,
+        version=settings.identity.version,
+        cluster_name=settings.identity.cluster_name,
+        platform=f"{platform.python_implementation()} {platform.python_version()}",
+        brand=f"Hareline {__version__}",
+        qpid_product=settings.identity.qpid_product,
+        node=f"hareline@{socket.gethostname().partition('.')[0]}",
+    )
+
+
+def limits(settings: Settings) -> Limits:
+    """What one peer may ask of the broker."""
+    given = settings.limits
+    return Limits(
+        frame_max_bytes=given.frame_max_bytes,
+        channel_max=given.channel_max,
+        heartbeat_s=given.heartbeat_s,
+        handshake_timeout_s=given.handshake_timeout_s,
+        authentication_timeout_s=given.authentication_timeout_s,
+        authentication_failure_delay_s=settings.auth.failure_delay_s,
+        max_message_bytes=given.max_message_bytes,
+        large_message_bytes=given.large_message_bytes,
+        publish_rate_per_user=given.publish_rate_per_user,
+        publish_bytes_rate_per_user=given.publish_bytes_rate_per_user,
+        max_connections=given.max_connections,
+        max_connections_per_user=given.max_connections_per_user,
+        max_connections_per_address=given.max_connections_per_address,
+        max_http_connections=given.max_http_connections,
+        max_http_connections_per_address=given.max_http_connections_per_address,
+        connection_rate=given.connection_rate,
+        connection_rate_per_address=given.connection_rate_per_address,
+        max_channels=given.max_channels,
+        max_channels_per_user=given.max_channels_per_user,
+        max_vhosts=given.max_vhosts,
+        max_consumers_per_channel=given.max_consumers_per_channel,
+        max_unacked_per_channel=given.max_unacked_per_channel,
+        max_unacked_per_user=given.max_unacked_per_user,
+        max_selectors_per_queue=given.max_selectors_per_queue,
+    )
+
+
+def mechanisms(settings: Settings, started_with: Settings) -> MechanismRegistry:
+    """How clients may log in.
+
+    ``started_with``: decides until the next restart which mechanisms are on, and whom certificates
+    stand for.
+    """
+    auth = settings.auth
+    rules = [NameRule(each.match, each.user) for each in started_with.external_users]
+    return MechanismRegistry(
+        started_with.auth.mechanisms,
+        ExternalLogin(started_with.auth.external_name, rules),
+        anonymous_user=auth.anonymous_user,
+        needs_tls=auth.passwords_need_tls,
+    )
+
+
+def set_capacity(capacity: BrokerCapacity, settings: Settings) -> None:
+    """Bound what may be declared in all virtual hosts together."""
+    given = settings.limits
+    capacity.max_queues = given.max_queues
+    capacity.max_exchanges = given.max_exchanges
+    capacity.max_bindings = given.max_bindings
+    capacity.max_arguments_bytes = given.max_arguments_bytes
+
+
+def storage_options(settings: Settings) -> StorageOptions:
+    """Where messages and definitions are kept, and when they count as safe."""
+    journal = settings.journal
+    return StorageOptions(
+        data_dir=settings.data_dir,
+        segment_bytes=journal.segment_bytes,
+        sync=journal.sync,
+        sync_interval_ms=journal.sync_interval_ms,
+        on_corruption=Decision(journal.on_corruption),
+        retention_age_s=journal.retention_age_s,
+        retention_bytes=journal.retention_bytes,
+    )
+
+
+def audit_arguments(vhost: VirtualHost) -> dict[str, object]:
+    """The arguments of the audit stream of a virtual host."""
+    arguments: dict[str, object] = {"x-queue-type": "stream"}
+    if vhost.audit_max_bytes:
+        arguments["x-max-length-bytes"] = vhost.audit_max_bytes
+    if vhost.audit_max_age:
+        arguments["x-max-age"] = vhost.audit_max_age
+    return arguments
+
+
+def access_rules(settings: Settings, log: LogDecision) -> AccessRules:
+    """The rules of the settings. ``log``: told of what those decide that log."""
+    return AccessRules(
+        tuple(_access_rule(number, each) for number, each in enumerate(settings.access_rules, 1)),
+        log,
+    )
+
+
+def _access_rule(number: int, given: AccessRuleSettings) -> AccessRule:
+    return AccessRule(
+        number,
+        is_allowed=given.rule.startswith("allow"),
+        is_logged=given.rule.endswith("-log"),
+        users=frozenset(given.users),
+        tags=frozenset(given.tags),
+        rights=frozenset(given.rights),
+        objects=frozenset(given.objects),
+        vhosts=frozenset(given.vhosts),
+        name=compile_pattern(given.name) if given.name else None,
+        routing_key=compile_pattern(given.routing_key) if given.routing_key else None,
+        networks=tuple(map(ipaddress.ip_network, given.from_networks)),
+    )
+
+
+def users(settings: Settings, started_with: Settings) -> list[User]:
+    """The users with their hashes, permissions and SCRAM keys.
+
+    ``started_with``: the settings that decide which mechanisms are on until the next restart.
+    """
+    has_scram = SCRAM in started_with.auth.mechanisms
+    return [
+        User(
+            name=user.name,
+            password_hash=user.password_hash
+            or (hash_password(user.password.get_secret_value()) if user.password else ""),
+            # of a password that stands in the settings nothing is kept, so a quick hash does
+            hashing=user.algorithm if user.password_hash else "sha256",
+            tags=user.tags,
+            permissions={
+                permission.vhost: Permissions(
+                    permission.configure, permission.write, permission.read
+                )
+                for permission in user.permissions
+            },
+            scram=_scram(user) if has_scram else None,
+        )
+        for user in settings.users
+    ]
+
+
+def origins(settings: Settings, started_with: Settings) -> Origins:
+    """What the settings name, and so decide over what is administered at run time."""
+    given = settings.model_fields_set
+    return Origins(
+        where=settings.came_from,
+        users={user.name: user for user in users(settings, started_with)},
+        vhosts={
+            vhost.name: VhostOrigin(
+                vhost.max_connections or None,
+                vhost.max_queues or None,
+                vhost.tracing,
+                vhost.max_exchanges or None,
+                vhost.max_bindings or None,
+            )
+            for vhost in settings.vhosts
+        },
+        are_users_default="users" not in given,
+        are_vhosts_default="vhosts" not in given,
+        names_cluster="cluster_name" in started_with.identity.model_fields_set,
+    )
+
+
+def _scram(user: UserSettings) -> ScramKeys | PasswordKeys | None:
+    if user.scram is not None:
+        return ScramKeys.parse(user.scram)
+    if user.password is None:
+        return None
+    try:
+        return PasswordKeys(user.password.get_secret_value(), salt_of(user.name))
+    except ValueError:  # SASLprep prohibits it: it is good for the other mechanisms
+        return None

@@ -1,0 +1,1 @@
+"""Options and times that reading, writing and pipelines share."""

@@ -1,0 +1,1 @@
+"""Open a data directory: definitions, journal, recovery and store together."""

@@ -1,0 +1,1 @@
+"""Durable store: batches of records and their books, freed segments, contents on disk."""

@@ -1,0 +1,345 @@
+"""What has gathered becomes one batch of records, encoded and with a place in the journal.
+
+``storage.store.durable`` calls ``build`` when the disk is ready for more;
+``storage.store.collecting`` has taken what goes into the batch. Entries that a consumer has are
+written as delivered. The books of ``storage.store.liveness`` and ``storage.store.books`` are kept
+here, once for a batch; what is to be freed, forwarded or moved goes along.                    [hot]
+
+Invariant: a message has one record however many queues have it, and learns its position by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+from zlib import crc32
+
+from hareline.message import LargeBody
+from hareline.storage.journal.format.frame import (
+    CHECKPOINT,
+    CLEAN,
+    COMMIT,
+    COVER,
+    FREE,
+    PART,
+    PRODUCERS,
+    RECORD_OVERHEAD,
+    RECORD_PREFIX,
+    RETURN,
+    SETTLE,
+    encode_record,
+)
+from hareline.storage.journal.format.message import DELIVERY_COUNT_MAX
+from hareline.storage.journal.format.records import (
+    CHECKPOINT_HEAD,
+    CHECKPOINT_QUEUE,
+    CLEAN_TIME,
+    COVERED,
+    FREED,
+    RETURNED,
+    RUN,
+    TRANSACTION,
+    encode_items,
+)
+from hareline.storage.journal.upkeep import Freed
+from hareline.storage.journal.writer import JournalWriter, Write
+from hareline.storage.store.collecting import BatchContents, Collector
+from hareline.storage.store.compaction import Compactor, MovedRecord
+from hareline.storage.store.divided import Transactions
+from hareline.storage.store.freeing import Freeing
+from hareline.storage.store.ledger import SETTLED, DurableLedger, Gathered
+from hareline.storage.store.liveness import Liveness, SegmentBooks
+from hareline.storage.store.message_records import EntryFields
+from hareline.storage.store.packing import Packer, unpack, was_delivered
+from hareline.storage.store.sequences import moved_payload
+
+OnWritten = Callable[[Write], None]
+
+_RECORDS_MAX: Final = 6  # CHECKPOINT, RETURN, SETTLE, COVER, FREE, COMMIT
+
+
+class BatchBuilder:
+    """``void_position``: see ``format.records.Checkpoint``.
+
+    ``inferred_counts``: queue id, offset and delivery count of entries whose count recovery
+    inferred and no record says; they go into the next batch. ``released``: ids of large bodies, for
+    each entry that the batch settles. ``is_part``: the last batch does not have all that had
+    gathered.
+    """
+
+    __slots__ = (
+        "_collector",
+        "_compactor",
+        "_freeing",
+        "_gathered",
+        "_large",
+        "_ledgers",
+        "_liveness",
+        "_octets",
+        "_packer",
+        "_parts",
+        "_records",
+        "_transactions",
+        "_writer",
+        "inferred_counts",
+        "is_part",
+        "released",
+        "void_position",
+    )
+
+    def __init__(
+        self,
+        writer: JournalWriter,
+        gathered: Gathered,
+        transactions: Transactions,
+        freeing: Freeing,
+        compactor: Compactor,
+        *,
+        keeps_settled: bool,
+    ) -> None:
+        """``keeps_settled``: see ``Collector``."""
+        self._writer = writer
+        self._gathered = gathered
+        self._transactions = transactions
+        self._liveness: Liveness = gathered.liveness
+        self._ledgers = gathered.by_id
+        self._freeing = freeing
+        self._compactor = compactor
+        self._collector = Collector(
+            gathered, transactions, freeing, compactor, keeps_settled=keeps_settled
+        )
+        self.void_position = 0
+        self.inferred_counts: list[tuple[int, int, int]] = []
+        self._packer = Packer(keeps_settled=keeps_settled)
+        self._parts: list[bytes] = []
+        self._octets = 0  # of ``_parts``
+        self._records = 0
+        self._large: list[Callable[[], None]] = []
+        self.is_part = False
+        self.released: list[int] = []
+
+    def build(
+        self, ticket: int, now_ms: int, on_written: OnWritten, *, is_first: bool, is_last: bool
+    ) -> tuple[Write, list[Freed]] | None:
+        """The next batch, and which segments it frees; None if there is nothing to write.
+
+        ``is_first``: of this run of the broker, written even with nothing in it. ``is_last``: the
+        batch ends with CLEAN.
+        """
+        writer = self._writer
+        room = writer.room()
+        contents = self._collector.take_messages(ticket, room)
+        is_packed = not contents.is_measured
+        self._parts = []
+        self._octets = 0
+        self._records = 0
+        if is_packed and contents.entries:
+            self._pack_unmeasured(contents)
+        self._collector.take_rest(contents, ticket)
+        self.is_part = contents.is_part
+        if contents.is_empty and not is_first and not is_last and not self.inferred_counts:
+            self._compactor.after_batch()
+            return None
+        contents.bound += len(self.inferred_counts) * RETURNED.size + RECORD_OVERHEAD * (
+            _RECORDS_MAX + 1
+        )
+        contents.bound += CLEAN_TIME.size
+        is_rolled = contents.bound > room
+        if is_rolled:
+            if is_packed:
+                for taken in contents.entries:
+                    unpack(taken)
+            self._begin_segment(contents.bound, now_ms)
+        books = self._liveness.segments[writer.number]
+        if is_rolled:
+            if is_first:
+                self.void_position = self._compactor.void_position = writer.next_position
+            self._checkpoint()
+            for payload in self._gathered.sequences.whole_lists():
+                self._add(PRODUCERS, payload)
+        if contents.entries:
+            if is_rolled or not is_packed:
+                self._pack(contents)
+            self._messages(contents, books)
+        if contents.moved:
+            self._moved(contents.moved, books)
+        if contents.has_settled or self.inferred_counts:
+            self._settled(contents, books)
+        if contents.parts or contents.committed:
+            self._transaction_records(contents)
+        for moved in () if is_rolled else contents.sequences:  # or else the whole lists have them
+            self._add(PRODUCERS, moved_payload(moved))
+        if is_last:
+            self._add(CLEAN, CLEAN_TIME.pack(now_ms))
+        parts, self._parts = self._parts, []
+        large, self._large = self._large, []
+        write = writer.write_of(
+            parts, self._octets, self._records, ticket, now_ms, on_written, large
+        )
+        self._compactor.after_batch()
+        return write, [
+            Freed(each.number, each.end, each.size_bytes, each.sealed_ms) for each in contents.freed
+        ]
+
+    def _begin_segment(self, bound: int, now_ms: int) -> None:
+        """Make room for so many octets in a new segment."""
+        writer, segments = self._writer, self._liveness.segments
+        last, end = writer.number, writer.end
+        live = [(books.number, books.end or end) for books in segments.values()]
+        first = RECORD_OVERHEAD + CHECKPOINT_HEAD.size + CHECKPOINT_QUEUE.size * len(self._ledgers)
+        first += TRANSACTION.size * len(self._transactions.unwritten)
+        first += self._gathered.sequences.whole_bound()
+        writer.make_room(bound, first, live, now_ms)
+        if last:
+            self._liveness.seal(last, end, now_ms)
+        self._liveness.begin(writer.number, writer.size_bytes)
+
+    # -------------------------------------------------------------- records
+
+    def _pack_unmeasured(self, contents: BatchContents) -> None:
+        """Pack new entries for the last segment; those that are too many for a batch have to wait.
+
+        Their octets are known only now; if there is no room for them, they are packed once more.
+        """
+        self._pack(contents)
+        contents.bound += self._packer.octets
+        (taken,) = contents.entries
+        if taken.settled:
+            contents.bound += RUN.size * len(taken.settled)
+        if not taken.entries:  # all were left out
+            contents.entries = []
+
+    def _pack(self, contents: BatchContents) -> None:
+        """Pack new entries for the place behind the records that the batch has."""
+        packer, writer = self._packer, self._writer
+        packer.begin(writer.next_position + self._octets, writer.seed)
+        for taken in contents.entries:
+            rest = packer.pack(taken, contents.others, contents.limit)
+            if rest:
+                contents.is_part = True
+                taken.ledger.added = rest
+
+    def _messages(self, contents: BatchContents, books: SegmentBooks) -> None:
+        """Add what was packed, one record for each message, and note it in the books."""
+        packer = self._packer
+        self._parts += packer.parts
+        self._octets += packer.octets
+        packer.parts = []
+        for body, listed in packer.large:
+            self._keep_large(body, listed)
+        packer.large = []
+        for taken in contents.entries:
+            ledger, count = taken.ledger, len(taken.entries)
+            self._records += count
+            self._count(ledger, count, taken.new_end, books)
+            if taken.settled:
+                self._settle_at_once(ledger, taken.settled, books, contents)
+        for others in contents.others.values():
+            for ledger, entry in others:
+                is_settled = entry.state == SETTLED and entry.offset not in ledger.leaving
+                is_new = not (is_settled or was_delivered(ledger, entry))
+                self._count(ledger, 1, entry.offset + 1 if is_new else 0, books)
+                if is_settled:
+                    self._settle_at_once(ledger, [entry.offset], books, contents)
+
+    def _keep_large(self, body: LargeBody, entries: list[EntryFields]) -> None:
+        """Have the body synced before the record that refers to it is durable."""
+        bodies = self._gathered.bodies
+        if bodies is None:
+            return
+        self._large.append(body.sync)
+        for queue_id, offset, _, _ in entries:
+            self._ledgers[queue_id].books.large[offset] = body.large_id
+            bodies.keep(body.large_id)
+
+    def _count(self, ledger: DurableLedger, count: int, new_end: int, books: SegmentBooks) -> None:
+        """Note new entries; ``new_end``: above those that were packed as never delivered."""
+        books.total += count
+        ledger.books.add(books, count)
+        ledger.written_as_new_end = max(ledger.written_as_new_end, new_end)
+
+    def _settle_at_once(
+        self,
+        ledger: DurableLedger,
+        offsets: list[int],
+        books: SegmentBooks,
+        contents: BatchContents,
+    ) -> None:
+        """Settle entries that are written for a replay only."""
+        for offset in offsets:
+            contents.runs.append((ledger, books.number, offset, offset + 1))
+
+    def _moved(self, moved: list[MovedRecord], books: SegmentBooks) -> None:
+        start = self._writer.next_position
+        seed = self._writer.seed
+        for record in moved:
+            body = record.body
+            self._parts += (RECORD_PREFIX.pack(len(body), crc32(body, seed)), body)
+            self._compactor.moved(record, start + self._octets, books)
+            self._octets += RECORD_PREFIX.size + len(body)
+        self._records += len(moved)
+
+    def _settled(self, contents: BatchContents, books: SegmentBooks) -> None:
+        """Add RETURN, SETTLE, COVER and FREE, each one record for all there is."""
+        number = books.number
+        returns = [RETURNED.pack(*fields) for fields in self.inferred_counts]
+        for queue_id, offset, count in self.inferred_counts:
+            if queue_id in self._ledgers:
+                self._ledgers[queue_id].books.note_return(offset, count, books)
+        self.inferred_counts = []
+        for ledger, entries in contents.returned:
+            queue_id = ledger.queue_id
+            for entry in entries:
+                count = min(entry.delivery_count, DELIVERY_COUNT_MAX)
+                ledger.books.note_return(entry.offset, count, books)
+                returns.append(RETURNED.pack(queue_id, entry.offset, count))
+        runs = []
+        for held in contents.held:
+            runs += held.packed
+            self.released += held.ledger.books.settle_runs(
+                held.home, held.count, held.triples, number
+            )
+        for ledger, home, first, end in contents.runs:
+            runs.append(RUN.pack(ledger.queue_id, first, end - first))
+            self.released += ledger.books.settle(home, first, end, number)
+        if contents.freed:
+            self._freeing.forward(contents.freed, number, runs, returns)
+        if returns:
+            self._add(RETURN, b"".join(returns))
+        if runs:
+            self._add(SETTLE, b"".join(runs))
+        if contents.covers:
+            covers = [(ledger.queue_id, ledger.redelivery_watermark) for ledger in contents.covers]
+            self._add(COVER, encode_items(COVERED, covers))
+        if contents.freed:
+            self._add(FREE, encode_items(FREED, [(each.number,) for each in contents.freed]))
+
+    def _transaction_records(self, contents: BatchContents) -> None:
+        """Add PART for each transaction that goes on, and COMMIT for all that end."""
+        for transaction in contents.parts:
+            runs, transaction.parts = transaction.parts, []
+            transaction.is_divided = True
+            self._add(PART, TRANSACTION.pack(transaction.number) + encode_items(RUN, runs))
+        if contents.committed:
+            numbers = [(number,) for number in contents.committed]
+            self._add(COMMIT, encode_items(TRANSACTION, numbers))
+
+    def _checkpoint(self) -> None:
+        """Add what comes first in every segment, so that no older one is kept for it."""
+        pack = CHECKPOINT_QUEUE.pack
+        queues = [
+            pack(ledger.queue_id, ledger.next_offset, ledger.redelivery_watermark)
+            for ledger in self._ledgers.values()
+        ]
+        head = CHECKPOINT_HEAD.pack(self.void_position, len(queues))
+        is_open = [
+            TRANSACTION.pack(transaction.number)
+            for transaction in self._transactions.unwritten.values()
+            if transaction.is_divided
+        ]
+        self._add(CHECKPOINT, b"".join((head, *queues, *is_open)))
+
+    def _add(self, kind: int, payload: bytes) -> None:
+        self._parts += encode_record(kind, (payload,), self._writer.seed)
+        self._octets += RECORD_OVERHEAD + len(payload)
+        self._records += 1

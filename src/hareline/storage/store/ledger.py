@@ -1,0 +1,364 @@
+"""One durable queue's part of the durable store: what has happened to its entries.
+
+The queue calls in here for every entry; nothing is encoded until ``storage.store.batch`` takes what
+has gathered. Acks of consecutive deliveries are one run, extended by one addition each.       [hot]
+
+Invariant: what is gathered here is in the batch whose ticket is the store's at the time of the
+call; a ledger with anything gathered stands in ``Gathered.ledgers``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from hareline.storage.interface import SPOOLED, MessageStore, QueueLedger, StoredEntry
+from hareline.storage.journal.format.positions import OFFSET_BITS
+from hareline.storage.store.books import JournalBooks
+from hareline.storage.store.liveness import Liveness
+from hareline.storage.store.sequences import GatheredSequences
+from hareline.storage.store.state import RecoveredQueue
+
+if TYPE_CHECKING:
+    from hareline.storage.store.large_bodies import LargeBodies
+
+SETTLED: Final = 2  # queues.core.entry.SETTLED
+ACQUIRED: Final = 1  # queues.core.entry.ACQUIRED
+
+#: How far a COVER goes beyond what it is needed for. Entries below it are redelivered after a crash
+#: even if no consumer had them, so a queue begins with little; one that is drained quickly gets
+#: more, and its deliveries hardly ever wait for a COVER: half-way the next one is written.
+COVER_AHEAD_MIN: Final = 32
+COVER_AHEAD_MAX: Final = 4096
+_QUICK_TICKETS: Final = 16  # a COVER that was used up within so many batches was too small
+
+_NO_SEGMENT: Final = -2  # not one of any position, TRANSIENT and UNWRITTEN included
+_NO_OFFSET: Final = -1
+
+#: (ledger, entry): a transaction wants this unwritten entry written, though it is settled
+KeepUnwritten = Callable[["DurableLedger", StoredEntry], None]
+
+
+class Gathered:
+    """The ledgers that have something for the next batch, and what they need of the store.
+
+    ``by_id``: every ledger that is not forgotten. ``deleted``: those of queues that are deleted, of
+    which the journal is still to give up what it has. ``new_bytes``: octets of the contents that
+    were added since the last batch, as far as they are counted. ``keep_unwritten``: set while the
+    work of a transaction is done, which has to be told of entries that settle before they are
+    written.
+    ``first_uncommitted``: the lowest offset of a ledger that an unfinished transaction has added,
+    or one whose end is not durable; None if there is none.
+    """
+
+    __slots__ = (
+        "bodies",
+        "by_id",
+        "deleted",
+        "first_uncommitted",
+        "keep_unwritten",
+        "ledgers",
+        "liveness",
+        "new_bytes",
+        "sequences",
+        "store",
+    )
+
+    def __init__(
+        self, store: MessageStore, liveness: Liveness, bodies: LargeBodies | None = None
+    ) -> None:
+        self.store = store
+        self.liveness = liveness
+        self.bodies = bodies
+        self.ledgers: list[DurableLedger] = []
+        self.new_bytes = 0
+        self.by_id: dict[int, DurableLedger] = {}
+        self.deleted: list[DurableLedger] = []
+        self.keep_unwritten: KeepUnwritten | None = None
+        self.first_uncommitted: Callable[[DurableLedger], int | None] = lambda _: None
+        self.sequences = GatheredSequences(store)
+
+    def count_new_bytes(self) -> None:
+        """Add to ``new_bytes`` what was added since this was last called."""
+        for ledger in self.ledgers:
+            new = ledger.added[ledger.counted :] if ledger.counted else ledger.added
+            self.new_bytes += sum([len(entry.message.content) for entry in new])
+            ledger.counted = len(ledger.added)
+
+    def clear(self) -> None:
+        """Forget what has gathered in all ledgers."""
+        self.new_bytes = 0
+        self.sequences.clear()
+        ledgers, self.ledgers = self.ledgers, []
+        for ledger in ledgers:
+            ledger.is_gathered = False
+            ledger.lose_added()
+            ledger.clear()
+
+
+class DurableLedger(QueueLedger):
+    """What has happened to the entries of one queue since the last batch, and what is known of it.
+
+    ``books``: what the journal has of the queue. ``next_offset``: above every offset that was
+    written. ``written_as_new_end``: above every offset that was written as never delivered; a
+    delivery of one of these has to be covered. ``redelivery_watermark``: entries below it may have
+    been delivered, says a COVER record that is written or gathered; after a crash they come back as
+    redelivered.
+
+    Gathered for the next batch: ``added``, ``counted`` of which are in the store's count of what
+    waits, ``runs`` (segment, first, end), ``moved_runs`` (position, offset) of settled entries
+    whose record was moved, ``returned``, ``is_cover_due``.
+
+    ``written_ticket``: of the last batch that took new entries; ``written_first``: the lowest
+    offset of these, and of those in earlier batches that were not durable at the time.
+
+    ``leaving``: offsets of settled entries that are written all the same, as their dead letters are
+    still to come.
+    """
+
+    __slots__ = (
+        "_ahead",
+        "_durable_watermark",
+        "_gathered",
+        "_lost_first",
+        "_run_end",
+        "_run_first",
+        "_run_segment",
+        "_watermark_ticket",
+        "added",
+        "books",
+        "counted",
+        "is_cover_due",
+        "is_forgotten",
+        "is_gathered",
+        "leaving",
+        "moved_runs",
+        "name",
+        "next_offset",
+        "queue_id",
+        "redelivery_watermark",
+        "returned",
+        "runs",
+        "written_as_new_end",
+        "written_first",
+        "written_ticket",
+    )
+
+    def __init__(self, queue_id: int, name: str, gathered: Gathered) -> None:
+        super().__init__()
+        self.queue_id = queue_id
+        self.name = name
+        self._gathered = gathered
+        self.books = JournalBooks(queue_id, gathered.liveness)
+        self.added: list[StoredEntry] = []
+        self.counted = 0
+        self.runs: list[tuple[int, int, int]] = []
+        self.moved_runs: list[tuple[int, int]] = []
+        self.returned: list[StoredEntry] = []
+        self._run_segment = _NO_SEGMENT
+        self._run_first = _NO_OFFSET
+        self._run_end = _NO_OFFSET
+        self.is_gathered = False
+        self.is_forgotten = False
+        self.next_offset = 0
+        self.leaving: set[int] = set()
+        self.written_ticket = 0
+        self.written_first = 0
+        self._lost_first = _NO_OFFSET  # of what gathered when the store had failed
+        self.written_as_new_end = 0
+        self.redelivery_watermark = 0
+        self.is_cover_due = False
+        self._ahead = COVER_AHEAD_MIN
+        self._durable_watermark = 0  # the last one that is durable
+        self._watermark_ticket = 0  # when ``redelivery_watermark`` is durable
+
+    def counts(self) -> tuple[int, int]:
+        return self.books.written_count, sum(self.books.live.values())
+
+    def add(self, entry: StoredEntry) -> None:
+        if self.is_gathered or self._gather():
+            self.added.append(entry)
+
+    def add_run(self, entries: Sequence[StoredEntry]) -> None:
+        if entries and (self.is_gathered or self._gather()):
+            self.added += entries
+
+    def settle(self, entry: StoredEntry) -> None:
+        offset = entry.offset
+        position = entry.message.position
+        if offset == self._run_end and position >> OFFSET_BITS == self._run_segment:
+            self._run_end = offset + 1
+        elif 0 < position < SPOOLED:
+            self._begin_run(offset, position)
+        elif position < 0 and self._gathered.keep_unwritten is not None:
+            self._gathered.keep_unwritten(self, entry)
+
+    def hold_for_dead_letter(self, entry: StoredEntry) -> None:
+        if entry.message.position < 0 and not self.is_forgotten:
+            self.leaving.add(entry.offset)
+
+    def release_hold(self, entry: StoredEntry) -> None:
+        self.leaving.discard(entry.offset)
+        self.settle(entry)
+
+    def settle_paged(self, offsets: Sequence[int], positions: Sequence[int]) -> None:
+        if not offsets:
+            return
+        first, count = offsets[0], len(offsets)
+        number = positions[0] >> OFFSET_BITS
+        if (
+            offsets[-1] - first + 1 == count
+            and min(positions) > 0
+            and min(positions) >> OFFSET_BITS == max(positions) >> OFFSET_BITS == number
+            and max(positions) < SPOOLED
+            and number not in self._gathered.liveness.moves
+        ):
+            if first != self._run_end or number != self._run_segment:
+                self._begin_run(first, positions[0])
+            if not self.is_forgotten:
+                self._run_end = first + count
+            return
+        for offset, position in zip(offsets, positions, strict=True):
+            if offset == self._run_end and position >> OFFSET_BITS == self._run_segment:
+                self._run_end = offset + 1
+            elif 0 < position < SPOOLED:
+                self._begin_run(offset, position)
+
+    def on_acquired(self, entries: Sequence[StoredEntry]) -> None:
+        if self.written_as_new_end <= self._durable_watermark:
+            return
+        highest = _NO_OFFSET
+        for entry in entries:
+            # what is not written yet will be written as delivered
+            if entry.offset > highest and 0 < entry.message.position < SPOOLED:
+                highest = entry.offset
+        if highest >= self._durable_watermark - self._ahead // 2:
+            self._raise_watermark(highest, len(entries))
+
+    def on_released(self, entries: Sequence[StoredEntry]) -> None:
+        if self.is_forgotten:
+            return
+        for entry in entries:
+            if 0 < entry.message.position < SPOOLED:
+                self.returned.append(entry)
+        if not self.is_gathered and self.returned:
+            self._gather()
+
+    def durable_end(self, next_offset: int) -> int:
+        end = self.added[0].offset if self.added else next_offset
+        if self.written_ticket > self._gathered.store.durable_ticket:
+            end = min(end, self.written_first)
+        if self._lost_first != _NO_OFFSET:
+            end = min(end, self._lost_first)
+        uncommitted = self._gathered.first_uncommitted(self)
+        return end if uncommitted is None else min(end, uncommitted)
+
+    def forget(self) -> None:
+        self.is_forgotten = True
+        self.is_gathered = False
+        self.clear()
+        self.leaving.clear()
+        self._gathered.deleted.append(self)
+        self._gathered.store.ask_for_turn()  # there may be segments to free
+
+    def forget_written(self) -> None:
+        """Give up what the journal has of the queue: its deletion is durable."""
+        self._gathered.by_id.pop(self.queue_id, None)
+        released = self.books.clear()
+        self._gathered.liveness.forget_queue(self.queue_id)
+        if self._gathered.bodies is not None:
+            for large_id in released:
+                self._gathered.bodies.release(large_id)
+
+    def restore(self, found: RecoveredQueue) -> None:
+        """Take over what recovery found, before anything else happens here."""
+        self.next_offset = self.written_as_new_end = found.next_offset
+        self.books.restore(found)
+        self.take_runs(found.undone, [])
+
+    # ---------------------------------------------------------------- for the batch
+
+    def close_run(self) -> None:
+        """Add the run that is being extended to ``runs``."""
+        if self._run_segment != _NO_SEGMENT:
+            self.runs.append((self._run_segment, self._run_first, self._run_end))
+            self._run_segment = _NO_SEGMENT
+            self._run_end = _NO_OFFSET
+
+    def take_runs(
+        self, runs: list[tuple[int, int, int]], moved_runs: list[tuple[int, int]]
+    ) -> None:
+        """These entries are settled with the next batch."""
+        if (runs or moved_runs) and (self.is_gathered or self._gather()):
+            self.runs += runs
+            self.moved_runs += moved_runs
+
+    def note_written(self, ticket: int, first: int) -> None:
+        """Entries from this offset on are in the batch that is made with this ticket."""
+        is_durable = self.written_ticket <= self._gathered.store.durable_ticket
+        self.written_first = first if is_durable else min(first, self.written_first)
+        self.written_ticket = ticket
+
+    def lose_added(self) -> None:
+        """The new entries that have gathered are never written: the store has failed."""
+        if self.added and self._lost_first == _NO_OFFSET:
+            self._lost_first = self.added[0].offset
+
+    def clear(self) -> None:
+        """Forget what has gathered."""
+        self.added = []
+        self.counted = 0
+        self.runs = []
+        self.moved_runs = []
+        self.returned = []
+        self.is_cover_due = False
+        self._run_segment = _NO_SEGMENT
+        self._run_end = _NO_OFFSET
+
+    # ---------------------------------------------------------------- below
+
+    def _gather(self) -> bool:
+        """Note that there is something for the next batch; False if the queue is deleted."""
+        if self.is_forgotten:
+            return False
+        self.is_gathered = True
+        if not self._gathered.ledgers:  # an ack marks nothing that would make a turn come
+            self._gathered.store.ask_for_turn()
+        self._gathered.ledgers.append(self)
+        return True
+
+    def _begin_run(self, offset: int, position: int) -> None:
+        if not (self.is_gathered or self._gather()):
+            return
+        self.close_run()
+        number = position >> OFFSET_BITS
+        if number in self._gathered.liveness.moves:  # its records went to different places
+            self.moved_runs.append((position, offset))
+            return
+        self._run_segment = number
+        self._run_first = offset
+        self._run_end = offset + 1
+
+    def _raise_watermark(self, highest: int, count: int) -> None:
+        """``count`` entries up to ``highest`` are delivered though they were written as new."""
+        store = self._gathered.store
+        if store.failure or self.is_forgotten:
+            return
+        is_durable = self._watermark_ticket <= store.durable_ticket
+        watermark = self.redelivery_watermark
+        if is_durable:
+            self._durable_watermark = watermark
+        if highest >= watermark or (is_durable and highest >= watermark - self._ahead // 2):
+            is_quick = store.ticket - self._watermark_ticket <= _QUICK_TICKETS
+            ahead = max(self._ahead * 2, count * 2) if is_quick else self._ahead // 2
+            self._ahead = min(max(ahead, COVER_AHEAD_MIN), COVER_AHEAD_MAX)
+            self.redelivery_watermark = highest + 1 + self._ahead
+            self._watermark_ticket = store.ticket
+            self.is_cover_due = True
+            if not self.is_gathered:
+                self._gather()
+        if highest >= self._durable_watermark:
+            self.deliver_ticket = self._watermark_ticket
+
+    def __repr__(self) -> str:
+        return f"<Ledger of {self.name!r} ({self.queue_id})>"

@@ -1,0 +1,92 @@
+"""Where records stand in files now, for a process that reads them beside the broker.
+
+``management`` asks for the places of a range of a stream, hands them to the reader process, and
+releases them when that has read. Positions that queues hold lead through the moves of compaction to
+the segment that has the record now, as in ``storage.store.content_store``.
+
+Invariant: while a ``Pinned`` is held, each of its places reads what it read at first: its segments
+are neither freed nor used for anything else.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable
+from typing import Final
+
+from hareline.storage.journal.format.positions import OFFSET_BITS, OFFSET_MASK
+from hareline.storage.journal.writer import JournalWriter
+from hareline.storage.store.liveness import Liveness
+
+_NEIGHBOURS_MAX: Final = 8
+
+
+class Pinned:
+    """``places``: segment number and offset in its file, as positions; type Q."""
+
+    __slots__ = ("_numbers", "places")
+
+    def __init__(self, places: array[int], numbers: set[int]) -> None:
+        self.places = places
+        self._numbers = numbers
+
+    def take_numbers(self) -> set[int]:
+        """The segments to unpin; none when they have been taken before."""
+        numbers, self._numbers = self._numbers, set()
+        return numbers
+
+
+class PinnedPlaces:
+    """``directory``: of the journal, ``large_directory``: of the bodies of large messages."""
+
+    def __init__(
+        self,
+        directory: str,
+        large_directory: str,
+        writer: JournalWriter,
+        liveness: Liveness,
+        ask_for_turn: Callable[[], None],
+    ) -> None:
+        """``ask_for_turn``: called when there may be segments to free."""
+        self.directory = directory
+        self.large_directory = large_directory
+        self._writer = writer
+        self._liveness = liveness
+        self._ask_for_turn = ask_for_turn
+
+    def pin(self, positions: array[int]) -> Pinned:
+        """Where the records at these positions stand, until ``release``.
+
+        There is at least one, and all are written.
+        """
+        liveness = self._liveness
+        places = positions
+        if liveness.moves:
+            end = self._writer.readable_position
+            places = array("Q", [self._place(position, end) for position in positions])
+        first, last = min(places) >> OFFSET_BITS, max(places) >> OFFSET_BITS
+        if last - first < _NEIGHBOURS_MAX:  # some of these may have none of the places
+            numbers = set(range(first, last + 1))
+        else:
+            numbers = {place >> OFFSET_BITS for place in places}
+        liveness.pin(numbers)
+        return Pinned(places, numbers)
+
+    def release(self, pinned: Pinned) -> None:
+        """The places have been read; a second call has no effect."""
+        numbers = pinned.take_numbers()
+        if numbers and self._liveness.unpin(numbers):
+            self._ask_for_turn()
+
+    def _place(self, position: int, end: int) -> int:
+        """Follow the moves of a record, but not to where a batch is still being written.
+
+        The segment it is moved from stays until that batch is durable.
+        """
+        moves = self._liveness.moves
+        while (of_segment := moves.get(position >> OFFSET_BITS)) is not None:
+            moved = of_segment.find(position & OFFSET_MASK)
+            if not moved or moved >= end:
+                break
+            position = moved
+        return position

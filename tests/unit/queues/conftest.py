@@ -1,0 +1,44 @@
+"""A real queue with a turn that the test finishes by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import inf
+
+import pytest
+
+from hareline.queues.dispatch import placing, readers
+from hareline.queues.orders.fifo import FifoOrder
+from hareline.queues.queue import Queue
+from tests.support.messages import make_message
+from tests.support.turns import ManualTurn
+
+Publish = Callable[..., None]
+
+
+@pytest.fixture
+def turn() -> ManualTurn:
+    return ManualTurn()
+
+
+@pytest.fixture
+def queue(turn: ManualTurn) -> Queue:
+    return Queue("q", FifoOrder(), turn)
+
+
+@pytest.fixture
+def publish(queue: Queue) -> Publish:
+    """``publish(b"one", b"two")`` enqueues one message for each body."""
+
+    def enqueue_all(*bodies: bytes) -> None:
+        for body in bodies:
+            queue.enqueue(make_message(body, routing_key="q"))
+
+    return enqueue_all
+
+
+@pytest.fixture(autouse=True)
+def turns_of_any_length(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a turn does is not to depend on how fast the machine is."""
+    monkeypatch.setattr(placing, "TURN_SHARE_S", inf)
+    monkeypatch.setattr(readers, "TURN_SHARE_S", inf)

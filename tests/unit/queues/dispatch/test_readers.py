@@ -1,0 +1,423 @@
+"""Readers: where each begins, what it is shown next, and when it waits."""
+
+from __future__ import annotations
+
+import pytest
+
+from hareline.queues.core.credit import CreditWindow
+from hareline.queues.core.lane import BATCH_ENTRIES
+from hareline.queues.core.start_position import LAST, NEXT, StartPosition
+from hareline.queues.dispatch import readers
+from hareline.queues.dispatch.readers import Readers
+from hareline.queues.dispatch.reading import ReadingLane
+from hareline.queues.orders.log_order import LogOrder
+from hareline.selectors.selector import compile_selector
+from tests.support.consumers import RecordingConsumer
+from tests.support.reading_queue import NON_DESTRUCTIVE, ReadingQueue, numbers
+
+PRIORITIES = {**NON_DESTRUCTIVE, "x-max-priority": 9}
+SORTED = {**NON_DESTRUCTIVE, "x-sort-key": "k"}
+STREAM = {"x-queue-type": "stream"}
+LAST_VALUES = {**NON_DESTRUCTIVE, "x-last-value-key": "k"}
+
+
+@pytest.fixture
+def log() -> ReadingQueue:
+    return ReadingQueue(NON_DESTRUCTIVE)
+
+
+def readers_of(queue: ReadingQueue) -> Readers:
+    lane = queue.queue.lane
+    assert isinstance(lane, ReadingLane)
+    return lane._readers
+
+
+@pytest.mark.row("A15")
+def test_fifty_readers_share_one_copy_of_each_message(log: ReadingQueue) -> None:
+    log.publish(*numbers(0, 100))
+    consumers = [log.consume() for _ in range(50)]
+    for number in range(100):
+        shown = {id(consumer.unacked[number].message) for consumer in consumers}
+        assert len(shown) == 1
+    assert all(not one.heap and not one.shelf for one in readers_of(log)._by_consumer.values())
+
+
+@pytest.mark.pure("replaces a constant, which is compiled in")
+def test_a_long_stretch_of_other_values_is_looked_at_in_shares() -> None:
+    stream = ReadingQueue(STREAM)
+    stream.accept(*[b"x"] * (readers.LOOKS_PER_TURN + 1))
+    stream.accept(b"found", headers={"x-stream-filter-value": "eu"})
+    stream.turn.run()
+    reader = RecordingConsumer(stream.queue, prefetch_count=5)
+    reader.stream_filter = frozenset(("eu",))
+    stream.queue.add_consumer(reader)
+    assert stream.queue.dispatch()
+    assert reader.bodies == []
+    assert not stream.queue.dispatch()
+    assert reader.bodies == [b"found"]
+
+
+# ------------------------------------------------------------------------ where they begin
+
+
+@pytest.mark.parametrize(
+    "arguments", [NON_DESTRUCTIVE, PRIORITIES, {}], ids=["log", "priorities", "browser"]
+)
+@pytest.mark.row("A17")
+def test_what_comes_before_a_start_in_the_future_is_not_shown(
+    arguments: dict[str, object],
+) -> None:
+    queue = ReadingQueue(arguments)
+    since_ms = queue.timers.clock.now_ms + 5000
+    start = StartPosition("time", since_ms)
+    queue.publish(b"0")
+    reader = queue.consume(start=start, since_ms=since_ms, is_browser=not arguments)
+    queue.publish(b"1")
+    queue.timers.advance(4999)
+    queue.publish(b"2")
+    queue.timers.advance(1)
+    queue.publish(b"3")
+    assert reader.bodies == [b"3"]
+
+
+@pytest.mark.parametrize(
+    ("start", "first"),
+    [
+        (StartPosition("first"), 0),
+        (StartPosition("last"), 9),
+        (StartPosition("next"), 10),
+        (StartPosition("offset", 0), 0),
+        (StartPosition("offset", 4), 4),
+        (StartPosition("offset", 10), 10),
+        (StartPosition("offset", 999), 10),
+    ],
+)
+@pytest.mark.parametrize("arguments", [NON_DESTRUCTIVE, PRIORITIES], ids=["log", "priorities"])
+@pytest.mark.row("A17")
+def test_a_reader_begins_where_it_asked(
+    arguments: dict[str, object], start: StartPosition, first: int
+) -> None:
+    queue = ReadingQueue(arguments)
+    queue.publish(*numbers(0, 10))
+    reader = queue.consume(start=start)
+    queue.publish(*numbers(10, 12))
+    assert reader.bodies == numbers(first, 12)
+
+
+@pytest.mark.parametrize("arguments", [NON_DESTRUCTIVE, PRIORITIES], ids=["log", "priorities"])
+@pytest.mark.parametrize(
+    ("ago_ms", "first"), [(10_000, 0), (5_000, 0), (4_999, 1), (1_000, 4), (999, 5), (0, 5)]
+)
+@pytest.mark.row("A17")
+def test_a_reader_begins_at_an_instant(
+    arguments: dict[str, object], ago_ms: int, first: int
+) -> None:
+    queue = ReadingQueue(arguments)
+    for body in numbers(0, 5):
+        queue.publish(body)
+        queue.timers.advance(1_000)
+    reader = queue.consume(start=StartPosition("time", queue.timers.clock.now_ms - ago_ms))
+    queue.publish(b"005")
+    assert reader.bodies == numbers(first, 6)
+
+
+def test_the_last_is_the_newest_that_is_still_there(log: ReadingQueue) -> None:
+    log.publish(*numbers(0, 5))
+    log.queue.drop(log.queue.lane.ready_entries()[-2:], "expired")
+    assert log.consume(start=LAST).bodies == [b"002"]
+
+
+def test_the_last_of_an_empty_queue_is_the_next(log: ReadingQueue) -> None:
+    log.publish(*numbers(0, 5))
+    log.queue.purge()
+    reader = log.consume(start=LAST)
+    log.publish(b"new")
+    assert reader.bodies == [b"new"]
+
+
+def test_an_offset_that_is_gone_is_the_next_that_is_there(log: ReadingQueue) -> None:
+    log.publish(*numbers(0, 200))
+    log.queue.drop(log.queue.lane.ready_entries()[:150], "expired")
+    assert log.consume(start=StartPosition("offset", 3)).bodies == numbers(150, 200)
+
+
+# ------------------------------------------------------------- what happens under a reader
+
+
+@pytest.mark.row("A28")
+def test_what_expires_before_a_reader_comes_to_it_is_not_shown(log: ReadingQueue) -> None:
+    log.publish(*numbers(0, 500))
+    slow, fast = log.consume(10), log.consume()
+    log.queue.drop(log.queue.lane.ready_entries()[5:450], "expired")
+    slow.ack()
+    log.turn.run()
+    slow.ack()
+    log.turn.run()
+    assert slow.bodies == numbers(0, 10) + numbers(450, 470)
+    assert fast.bodies == numbers(0, 500)
+    assert log.bodies == numbers(0, 5) + numbers(450, 500)
+
+
+def test_a_ring_of_readers_keeps_the_newest() -> None:
+    queue = ReadingQueue({**NON_DESTRUCTIVE, "x-max-length": 3})
+    reader = queue.consume()
+    queue.publish(*numbers(0, 10))
+    assert queue.bodies == numbers(7, 10)
+    assert reader.bodies == numbers(0, 10)
+    assert queue.consume().bodies == numbers(7, 10)
+
+
+def test_a_purge_leaves_readers_where_they_are(log: ReadingQueue) -> None:
+    log.publish(*numbers(0, 10))
+    reader = log.consume(5)
+    assert log.queue.purge() == 10
+    log.publish(*numbers(10, 12))
+    reader.ack()
+    log.turn.run()
+    assert reader.bodies == numbers(0, 5) + numbers(10, 12)
+
+
+def test_what_was_held_is_shown_also_to_who_is_past_its_place() -> None:
+    queue = ReadingQueue({**NON_DESTRUCTIVE, "x-hold-on-publish": True})
+    queue.publish(b"held", headers={"x-delay": 1000})
+    queue.publish(b"one")
+    past = queue.consume()
+    behind = queue.consume(start=NEXT)
+    assert past.bodies == [b"one"]
+    queue.timers.advance(1000)
+    assert past.bodies == [b"one", b"held"]
+    assert behind.bodies == []
+    assert queue.consume().bodies == [b"held", b"one"]
+    assert [entry.message.headers["x-stream-offset"] for entry in past.unacked] == [1, 0]
+
+
+# ----------------------------------------------------------------------- other orderings
+
+
+def test_a_reader_of_priorities_sees_the_highest_of_what_is_left() -> None:
+    queue = ReadingQueue(PRIORITIES)
+    for number in range(6):
+        queue.accept(b"%d" % number, priority=number)
+    reader = queue.consume(2)
+    assert reader.bodies == [b"5", b"4"]
+    queue.publish(b"9", priority=9)
+    reader.ack()
+    queue.turn.run()
+    assert reader.bodies == [b"5", b"4", b"9", b"3"]
+    other = queue.consume()
+    assert other.bodies == [b"9", b"5", b"4", b"3", b"2", b"1", b"0"]
+
+
+def test_a_reader_of_a_sorted_queue_never_sees_anything_twice() -> None:
+    queue = ReadingQueue(SORTED)
+    for key in "dba":
+        queue.accept(key.encode(), headers={"k": key})
+    reader = queue.consume(2)
+    queue.publish(b"c", headers={"k": "c"})
+    queue.publish(b"0", headers={"k": "0"})
+    for _ in range(3):
+        reader.ack()
+        queue.turn.run()
+    assert reader.bodies == [b"a", b"b", b"0", b"c", b"d"]
+
+
+@pytest.mark.row("A15")
+def test_readers_of_last_values_see_what_is_current() -> None:
+    queue = ReadingQueue(LAST_VALUES)
+    early = queue.consume()
+    for number, key in enumerate("abab"):
+        queue.publish(b"%s%d" % (key.encode(), number), headers={"k": key})
+    late = queue.consume()
+    assert early.bodies == [b"a0", b"b1", b"a2", b"b3"]
+    assert late.bodies == [b"a2", b"b3"]
+    late.ack()
+    queue.publish(b"a4", headers={"k": "a"})
+    assert late.bodies == [b"a2", b"b3", b"a4"]
+    assert queue.bodies == [b"b3", b"a4"]
+
+
+@pytest.mark.row("A15")
+def test_what_is_replaced_for_a_slow_reader_is_passed_over() -> None:
+    queue = ReadingQueue(LAST_VALUES)
+    reader = queue.consume(1)
+    for number in range(1000):
+        queue.publish(b"%d" % number, headers={"k": number % 3})
+    reader.ack()
+    queue.turn.run()
+    assert reader.bodies == [b"0", b"997"]
+    order = queue.queue.order
+    assert isinstance(order, LogOrder)
+    assert len(order.entries) < 100
+
+
+def test_what_readers_keep_for_themselves_is_swept() -> None:
+    queue = ReadingQueue({**PRIORITIES, "x-max-length": 10})
+    reader = queue.consume(1)
+    for number in range(2000):
+        queue.publish(b"%d" % number)
+    kept = readers_of(queue)._by_consumer[reader]
+    assert len(kept.heap) < 2 * 10 + readers.DEAD_ALLOWED + readers.RUNS_PER_SWEEP + 1
+    reader.ack()
+    queue.turn.run()
+    assert reader.bodies == [b"0", b"1990"]
+
+
+# -------------------------------------------------------------------------- to whom, when
+
+
+def test_a_selector_passes_over_what_it_does_not_select(log: ReadingQueue) -> None:
+    for number in range(20):
+        log.accept(b"%03d" % number, headers={"even": number % 2 == 0})
+    reader = log.consume(3, selector="even = TRUE")
+    assert reader.bodies == [b"000", b"002", b"004"]
+    reader.ack()
+    log.turn.run()
+    assert reader.bodies == [b"000", b"002", b"004", b"006", b"008", b"010"]
+    assert log.consume(selector="even = FALSE").bodies == numbers(0, 20)[1::2]
+
+
+def test_a_selector_that_selects_nothing_does_not_hold_the_turn_up(log: ReadingQueue) -> None:
+    log.accept(*numbers(0, 3 * readers.LOOKS_PER_TURN), headers={"k": 1})
+    log.accept(b"wanted", headers={"k": 2})
+    log.turn.run()
+    reader = RecordingConsumer(log.queue, selector=compile_selector("k = 2"))
+    log.queue.add_consumer(reader)
+    log.turn.step()
+    assert reader.bodies == []
+    assert log.turn.is_armed
+    log.turn.run()
+    assert reader.bodies == [b"wanted"]
+
+
+def test_readers_are_served_in_turn_within_a_share(log: ReadingQueue) -> None:
+    log.publish(*numbers(0, 1000))
+    consumers = [log.consume(room=-1) for _ in range(8)]
+    for consumer in consumers:
+        consumer.drain()
+    log.turn.step()
+    counts = [len(consumer.bodies) for consumer in consumers]
+    assert sum(counts) <= readers.LOOKS_PER_TURN + BATCH_ENTRIES
+    assert min(counts) > 0
+    log.turn.run()
+    assert all(consumer.bodies == numbers(0, 1000) for consumer in consumers)
+
+
+def test_higher_priorities_are_served_first(log: ReadingQueue) -> None:
+    low, high = log.consume(room=-1), log.consume(room=-1, priority=5)
+    log.publish(*numbers(0, readers.LOOKS_PER_TURN + 1))
+    low.drain()
+    high.drain()
+    log.turn.step()
+    assert len(high.bodies) >= readers.LOOKS_PER_TURN
+    assert low.bodies == []
+    log.turn.run()
+    assert len(low.bodies) == readers.LOOKS_PER_TURN + 1
+
+
+def test_what_does_not_fit_comes_next(log: ReadingQueue) -> None:
+    log.publish(*numbers(0, 20))
+    size = len(log.queue.lane.ready_entries()[0].message.content)
+    reader = log.consume(10, room=3 * size)
+    assert reader.bodies == numbers(0, 4)
+    assert reader.credit == 6
+    assert log.queue.unacked_count == 4
+    reader.drain(2 * size)
+    log.turn.run()
+    assert reader.bodies == numbers(0, 7)
+    reader.drain()
+    log.turn.run()
+    assert reader.bodies == numbers(0, 10)
+
+
+def test_what_does_not_fit_comes_next_in_other_orderings() -> None:
+    queue = ReadingQueue(PRIORITIES)
+    queue.publish(*numbers(0, 20))
+    size = len(queue.queue.lane.ready_entries()[0].message.content)
+    reader = queue.consume(room=3 * size)
+    queue.publish(b"high", priority=5)
+    reader.drain(size)
+    queue.turn.run()
+    reader.drain()
+    queue.turn.run()
+    assert reader.bodies == [*numbers(0, 4), b"high", *numbers(4, 20)]
+
+
+def test_octet_windows_are_kept(log: ReadingQueue) -> None:
+    log.publish(*numbers(0, 10))
+    reader = log.consume(windows=(CreditWindow(0, 7),))
+    assert reader.bodies == numbers(0, 2)
+    reader.ack(1)
+    log.turn.run()
+    assert reader.bodies == numbers(0, 3)
+    reader.ack()
+    log.turn.run()
+    assert reader.bodies == numbers(0, 5)
+
+
+def test_readers_share_the_window_of_their_channel(log: ReadingQueue) -> None:
+    shared = CreditWindow(3)
+    log.publish(*numbers(0, 5))
+    one, other = log.consume(windows=(shared,)), log.consume(windows=(shared,))
+    assert len(one.bodies) + len(other.bodies) == 3
+    for _ in range(20):
+        one.ack()
+        other.ack()
+        log.turn.run()
+    assert one.bodies == other.bodies == numbers(0, 5)
+    assert shared.used_count == 0
+
+
+def test_a_window_gets_back_what_did_not_fit(log: ReadingQueue) -> None:
+    log.publish(*numbers(0, 20))
+    window = CreditWindow(10)
+    size = len(log.queue.lane.ready_entries()[0].message.content)
+    reader = log.consume(windows=(window,), room=3 * size)
+    assert reader.bodies == numbers(0, 4)
+    assert window.used_count == 4
+
+
+def test_one_of_several_is_active_and_the_next_takes_over() -> None:
+    queue = ReadingQueue({**NON_DESTRUCTIVE, "x-single-active-consumer": True})
+    queue.publish(*numbers(0, 3))
+    first, second = queue.consume(), queue.consume()
+    assert first.bodies == numbers(0, 3)
+    assert second.bodies == []
+    queue.queue.remove_consumer(first)
+    queue.turn.run()
+    assert second.bodies == numbers(0, 3)
+
+
+def test_waiting_readers_cost_nothing(log: ReadingQueue) -> None:
+    log.publish(*numbers(0, 3))
+    for _ in range(20):
+        log.consume()
+    busy = log.consume(1)
+    known = readers_of(log)
+    assert len(known._at_end) == 20
+    busy.ack()
+    assert sum(len(ring) for _, ring in known._rings.by_precedence) == 1
+    log.turn.run()
+    assert busy.bodies == numbers(0, 2)
+
+
+@pytest.mark.row("A14")
+def test_a_reader_that_closes_at_the_end_is_let_go(log: ReadingQueue) -> None:
+    log.publish(*numbers(0, 3))
+    reader = log.consume(closes_at_end=True)
+    assert reader.bodies == numbers(0, 3)
+    assert reader.is_told_of_end
+    assert log.queue.consumers == []
+
+
+def test_a_cancelled_reader_is_forgotten(log: ReadingQueue) -> None:
+    log.publish(b"one")
+    reader, waiting = log.consume(), log.consume(room=-1)
+    for consumer in (reader, waiting):
+        log.queue.remove_consumer(consumer)
+    log.publish(b"two")
+    assert reader.bodies == [b"one"]
+    reader.ack()
+    assert log.queue.unacked_count == 0
+    known = readers_of(log)
+    assert not known._by_consumer
+    assert not known._at_end

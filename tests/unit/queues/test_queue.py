@@ -1,0 +1,285 @@
+"""A queue's books, and the ways in and out; dispatcher and ordering have files of their own."""
+
+from __future__ import annotations
+
+import pytest
+
+from hareline.queues.core.entry import READY
+from hareline.queues.core.lane import ENTRIES_PER_TURN
+from hareline.queues.orders.fifo import FifoOrder
+from hareline.queues.queue import Queue
+from tests.support.consumers import RecordingConsumer
+from tests.support.messages import make_message
+from tests.support.turns import ManualTurn
+
+from .conftest import Publish
+
+
+def books(queue: Queue) -> tuple[int, int, int]:
+    """Ready messages, octets of their bodies, unacked messages."""
+    return queue.ready_count, queue.ready_bytes, queue.unacked_count
+
+
+def bodies(queue: Queue) -> list[bytes]:
+    """What is ready, in order; takes it."""
+    return [entry.message.body for entry in queue.acquire(queue.ready_count)]
+
+
+# ----------------------------------------------------------------------------- in
+
+
+# ---------------------------------------------------------------------------- out
+
+
+def test_a_released_entry_returns_to_its_place_and_counts_its_delivery(
+    queue: Queue, publish: Publish
+) -> None:
+    publish(b"1", b"2", b"3", b"4")
+    entries = queue.acquire(3)
+    queue.settle(entries[0])
+    queue.release([entries[2]])
+    queue.release([entries[1]])
+    assert [entry.delivery_count for entry in entries] == [0, 1, 1]
+    assert entries[1].state == READY
+    assert entries[1].consumer is None
+    assert books(queue) == (3, 3, 0)
+    assert bodies(queue) == [b"2", b"3", b"4"]
+    assert queue.released_count == 2
+
+
+def test_each_release_counts(queue: Queue, publish: Publish) -> None:
+    publish(b"x")
+    for count in range(1, 4):
+        (entry,) = queue.acquire(1)
+        queue.release([entry])
+        assert entry.delivery_count == count
+
+
+def test_a_released_entry_is_delivered_as_redelivered(
+    queue: Queue, turn: ManualTurn, publish: Publish
+) -> None:
+    consumer = RecordingConsumer(queue, prefetch_count=2)
+    queue.add_consumer(consumer)
+    publish(b"1", b"2")
+    turn.run()
+    consumer.release(1)
+    turn.run()
+    assert consumer.bodies == [b"1", b"2", b"1"]
+    assert consumer.redelivered == [False, False, True]
+
+
+def test_a_release_makes_waiting_consumers_receive(
+    queue: Queue, turn: ManualTurn, publish: Publish
+) -> None:
+    consumer = RecordingConsumer(queue)
+    queue.add_consumer(consumer)
+    publish(b"1")
+    (entry,) = queue.acquire(1)
+    turn.run()
+    assert consumer.bodies == []
+    queue.release([entry])
+    turn.run()
+    assert consumer.bodies == [b"1"]
+
+
+def test_purge_drops_what_is_ready_and_leaves_what_is_unacked(
+    queue: Queue, publish: Publish
+) -> None:
+    publish(b"1", b"22", b"333", b"4444")
+    taken = queue.acquire(2)
+    queue.release([taken[0]])
+    assert queue.purge() == 3
+    assert books(queue) == (0, 0, 1)
+    queue.release([taken[1]])
+    assert bodies(queue) == [b"22"]
+
+
+def test_purging_an_empty_queue_drops_nothing(queue: Queue) -> None:
+    assert queue.purge() == 0
+
+
+def test_messages_after_a_purge_are_delivered(
+    queue: Queue, turn: ManualTurn, publish: Publish
+) -> None:
+    consumer = RecordingConsumer(queue)
+    queue.add_consumer(consumer)
+    publish(b"old")
+    assert queue.purge() == 1
+    publish(b"new")
+    turn.run()
+    assert consumer.bodies == [b"new"]
+
+
+# ---------------------------------------------------------------------- consumers
+
+
+def test_a_consumer_that_comes_gets_what_is_waiting(
+    queue: Queue, turn: ManualTurn, publish: Publish
+) -> None:
+    publish(b"1", b"2")
+    turn.run()
+    consumer = RecordingConsumer(queue)
+    queue.add_consumer(consumer)
+    turn.run()
+    assert consumer.bodies == [b"1", b"2"]
+
+
+def test_what_was_published_before_a_consumer_came_is_the_earlier_ones(
+    queue: Queue, turn: ManualTurn, publish: Publish
+) -> None:
+    first, second = RecordingConsumer(queue, "1"), RecordingConsumer(queue, "2")
+    queue.add_consumer(first)
+    publish(b"1", b"2")
+    queue.add_consumer(second)
+    turn.run()
+    assert (first.bodies, second.bodies) == ([b"1", b"2"], [])
+
+
+def test_what_is_due_can_be_delivered_before_the_end_of_the_turn(
+    queue: Queue, turn: ManualTurn, publish: Publish
+) -> None:
+    consumer = RecordingConsumer(queue, prefetch_count=2)
+    queue.add_consumer(consumer)
+    turn.run()
+    publish(b"1", b"2", b"3")
+    queue.deliver_due()
+    assert consumer.bodies == [b"1", b"2"]
+    assert books(queue) == (1, 1, 2)
+    assert turn.run() == 1
+    queue.deliver_due()
+    assert consumer.bodies == [b"1", b"2"]
+
+
+def test_a_removed_consumer_gets_nothing_more_and_keeps_what_it_has(
+    queue: Queue, turn: ManualTurn, publish: Publish
+) -> None:
+    consumer = RecordingConsumer(queue)
+    queue.add_consumer(consumer)
+    publish(b"1")
+    turn.run()
+    queue.remove_consumer(consumer)
+    publish(b"2")
+    turn.run()
+    assert consumer.bodies == [b"1"]
+    assert books(queue) == (1, 1, 1)
+    consumer.ack()
+    assert books(queue) == (1, 1, 0)
+
+
+def test_removing_a_consumer_twice_is_no_error(queue: Queue) -> None:
+    consumer = RecordingConsumer(queue)
+    queue.add_consumer(consumer)
+    queue.remove_consumer(consumer)
+    queue.remove_consumer(consumer)
+    assert queue.consumers == []
+
+
+def test_a_suspended_consumer_that_was_removed_stays_away_when_its_output_drains(
+    queue: Queue, turn: ManualTurn, publish: Publish
+) -> None:
+    consumer = RecordingConsumer(queue)
+    consumer.fill()
+    queue.add_consumer(consumer)
+    publish(b"1")
+    turn.run()
+    queue.remove_consumer(consumer)
+    consumer.drain()
+    turn.run()
+    assert consumer.bodies == []
+    assert not consumer.is_active
+
+
+def test_the_last_consumer_to_leave_is_reported(turn: ManualTurn) -> None:
+    unused: list[Queue] = []
+    queue = Queue("q", FifoOrder(), turn, is_auto_delete=True, on_unused=unused.append)
+    consumers = [RecordingConsumer(queue, f"c{index}") for index in range(2)]
+    for consumer in consumers:
+        queue.add_consumer(consumer)
+    queue.remove_consumer(consumers[0])
+    assert unused == []
+    queue.remove_consumer(consumers[1])
+    assert unused == [queue]
+
+
+def test_consumers_are_listed_in_the_order_in_which_they_came(queue: Queue) -> None:
+    consumers = [RecordingConsumer(queue, f"c{index}", priority=index % 3) for index in range(6)]
+    for consumer in consumers:
+        queue.add_consumer(consumer)
+    assert queue.consumers == consumers
+
+
+@pytest.mark.parametrize("is_exclusive", [False, True])
+def test_an_exclusive_consumer_is_seen_as_such(queue: Queue, is_exclusive: bool) -> None:
+    consumer = RecordingConsumer(queue, is_exclusive=is_exclusive)
+    queue.add_consumer(consumer)
+    assert queue.exclusive_count == is_exclusive
+    queue.remove_consumer(consumer)
+    assert not queue.exclusive_count
+
+
+# ------------------------------------------------------------------------- the end
+
+
+def test_a_deleted_queue_lets_go_of_everybody_and_everything(
+    queue: Queue, turn: ManualTurn, publish: Publish
+) -> None:
+    consumers = [RecordingConsumer(queue, f"c{index}") for index in range(2)]
+    for consumer in consumers:
+        consumer.fill()
+        queue.add_consumer(consumer)
+    publish(b"1", b"2")
+    turn.run()
+    assert queue.delete() == consumers
+    assert queue.is_deleted
+    assert queue.consumers == []
+    assert all(consumer.is_cancelled for consumer in consumers)
+    assert books(queue) == (0, 0, 0)
+
+
+def test_what_was_unacked_when_its_queue_was_deleted_cannot_come_back(
+    queue: Queue, turn: ManualTurn, publish: Publish
+) -> None:
+    consumer = RecordingConsumer(queue)
+    queue.add_consumer(consumer)
+    publish(b"1", b"2")
+    turn.run()
+    queue.delete()
+    consumer.ack(1)
+    consumer.release(1)
+    turn.run()
+    assert queue.ready_count == 0
+    assert len(consumer.bodies) == 2
+
+
+def test_deleting_does_not_report_the_queue_as_unused(turn: ManualTurn) -> None:
+    unused: list[Queue] = []
+    queue = Queue("q", FifoOrder(), turn, on_unused=unused.append)
+    queue.add_consumer(RecordingConsumer(queue))
+    queue.delete()
+    assert unused == []
+
+
+def test_its_repr_tells_name_and_books(queue: Queue, publish: Publish) -> None:
+    publish(b"1", b"2")
+    queue.acquire(1)
+    assert repr(queue) == "<Queue 'q', 1 ready, 1 unacked>"
+
+
+def test_what_is_due_is_delivered_by_one_share_a_turn_before_others_look() -> None:
+    """Hundreds of clients may look at once, and each would make the rest wait for a share."""
+    turn = ManualTurn()
+    queue = Queue("q", FifoOrder(), turn)
+    consumer = RecordingConsumer(queue, acknowledges=False)
+    queue.add_consumer(consumer)
+    turn.run()
+    for _ in range(5 * ENTRIES_PER_TURN):
+        queue.enqueue(make_message(b"m"))
+    for _ in range(100):
+        queue.deliver_due()
+    assert queue.ready_count == 4 * ENTRIES_PER_TURN
+    turn.step()
+    assert queue.ready_count == 3 * ENTRIES_PER_TURN
+    queue.deliver_due()
+    assert queue.ready_count == 2 * ENTRIES_PER_TURN
+    turn.run()
+    assert queue.ready_count == 0

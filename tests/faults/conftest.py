@@ -13,6 +13,7 @@ from hareline import clock
 from hareline.management.api import nodes
 from hareline.settings import Settings, Storage
 from hareline.storage.journal.files import Files
+from tests.support.hanging import hanging_while_cleared
 
 
 class ShiftedTime:
@@ -38,19 +39,10 @@ def wall(monkeypatch: pytest.MonkeyPatch) -> ShiftedTime:
 
 
 @pytest.fixture
-def disk_answers(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+def disk_answers() -> Iterator[threading.Event]:
     """While it is cleared, each sync of the journal hangs."""
-    answers = threading.Event()
-    answers.set()
-    sync = Files.sync
-
-    def wait_and_sync(files: Files, fd: int) -> None:
-        answers.wait()
-        sync(files, fd)
-
-    monkeypatch.setattr(Files, "sync", wait_and_sync)
-    yield answers
-    answers.set()
+    with hanging_while_cleared(Files, "sync") as answers:
+        yield answers
 
 
 @pytest.fixture

@@ -12,7 +12,8 @@ from hareline.server import broker as server
 from hareline.settings import Settings
 from hareline.storage.definitions.writer import DefinitionTransaction
 from tests.support.broker_thread import broker_in_thread
-from tests.support.raw_client import TIMEOUT_S, RawClient
+from tests.support.hanging import hanging_while_cleared
+from tests.support.raw_client import RawClient
 
 BODIES = [b"%d" % number for number in range(20)]
 #: The octets of properties that have a delivery mode only.
@@ -94,20 +95,16 @@ def test_a_commit_waits_and_is_whole_afterwards(
 
 
 def test_definitions_that_hang_hold_those_who_change_them_and_who_relies_on_that(
-    durable: Settings, monkeypatch: pytest.MonkeyPatch
+    durable: Settings,
 ) -> None:
-    goes_on = threading.Event()
-    run = DefinitionTransaction.run
-
-    def hang_and_run(transaction: DefinitionTransaction) -> None:
-        assert goes_on.wait(TIMEOUT_S)
-        run(transaction)
-
-    with broker_in_thread(durable) as broker:
+    with (
+        hanging_while_cleared(DefinitionTransaction, "run") as definitions_answer,
+        broker_in_thread(durable) as broker,
+    ):
         client, reliant = broker.client().open(), broker.client().open()
         beating = broker.client().open(heartbeat_s=1)
         beating.declare("there", durable=True)
-        monkeypatch.setattr(DefinitionTransaction, "run", hang_and_run)
+        definitions_answer.clear()
         client.send(commands.Queue.Declare(queue="d", durable=True))
         broker.wait_until(lambda inside: "d" in inside.context.vhosts["/"].queues, "the queue")
         reliant.send(commands.Queue.Declare(queue="d", durable=True))
@@ -121,7 +118,7 @@ def test_definitions_that_hang_hold_those_who_change_them_and_who_relies_on_that
             beating.publish(reply_queue, body)
         assert beating.ready_count(reply_queue) == len(BODIES)
         assert isinstance(beating.read()[1], Heartbeat)
-        goes_on.set()
+        definitions_answer.set()
         for each in (client, reliant):
             each.expect(commands.Queue.DeclareOk)
     with broker_in_thread(durable) as broker:

@@ -12,8 +12,8 @@ import pytest
 from hareline.settings import Settings, Storage, VirtualHost
 from hareline.storage.definitions.writer import DefinitionTransaction
 from tests.support.broker_thread import BrokerThread, broker_in_thread
+from tests.support.hanging import hanging_while_cleared
 from tests.support.http_api import HttpApi
-from tests.support.raw_client import TIMEOUT_S
 
 
 @pytest.fixture
@@ -24,19 +24,10 @@ def broker(tmp_path: Path) -> Iterator[BrokerThread]:
 
 
 @pytest.fixture
-def disk_answers(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+def disk_answers() -> Iterator[threading.Event]:
     """While it is cleared, each transaction of the definitions hangs."""
-    answers = threading.Event()
-    answers.set()
-    run = DefinitionTransaction.run
-
-    def wait_and_run(transaction: DefinitionTransaction) -> None:
-        answers.wait(TIMEOUT_S)
-        run(transaction)
-
-    monkeypatch.setattr(DefinitionTransaction, "run", wait_and_run)
-    yield answers
-    answers.set()
+    with hanging_while_cleared(DefinitionTransaction, "run") as answers:
+        yield answers
 
 
 def url_of(broker: BrokerThread) -> str:
@@ -74,7 +65,7 @@ def test_who_loses_the_right_while_waiting_changes_nothing(
 
 def test_a_long_import_lets_changes_of_others_in_between(broker: BrokerThread) -> None:
     api, other = HttpApi(url_of(broker)), HttpApi(url_of(broker))
-    items = [{"name": f"p{number}", "value": number} for number in range(6_000)]
+    items = [{"name": f"p{number}", "value": number} for number in range(2_000)]
     done = 0
     with ThreadPoolExecutor(1) as pool:
         importing = pool.submit(api.call, "POST", "/api/definitions", {"global_parameters": items})
@@ -106,3 +97,20 @@ def test_a_reload_waits_for_a_deletion_that_is_under_way(
         assert deletion.result()[0] == 204
     broker.wait_until(lambda inside: "shop" in inside.context.vhosts, "it to be made again")
     assert api.get("/api/vhosts/shop")["set_by"] == "settings"
+
+
+def test_a_stop_answers_those_who_wait(broker: BrokerThread, disk_answers: threading.Event) -> None:
+    api = HttpApi(url_of(broker))
+    with ThreadPoolExecutor(3) as pool:
+        disk_answers.clear()
+        put = pool.submit(api.call, "PUT", "/api/users/ann", {"password": "p", "tags": ""})
+        broker.wait_until(lambda inside: inside.administration.changes.is_pending, "the change")
+        other = pool.submit(api.call, "PUT", "/api/users/bob", {"password": "p", "tags": ""})
+        broker.wait_until(
+            lambda inside: len(inside.administration.changes._waiting) == 2, "both to wait"
+        )
+        stopped = pool.submit(broker.stop)
+        answers = [each.result() for each in (put, other)]
+        disk_answers.set()
+        stopped.result()
+    assert [(status, body["error"]) for status, body in answers] == [(503, "stopping")] * 2

@@ -37,6 +37,14 @@ def peer(broker: SteppedBroker) -> Peer:
     return broker.connect()
 
 
+def write(broker: SteppedBroker) -> None:
+    """The disk is not busy any more, and takes what has gathered."""
+    definitions = broker.definitions
+    assert isinstance(definitions, FakeDefinitions)
+    definitions.is_busy = False
+    broker.turn.arm()
+
+
 def burst(peer: Peer, count: int = 3) -> None:
     """Declares and bindings in one piece; no turn ends."""
     octets = [
@@ -80,8 +88,7 @@ def test_while_the_disk_is_busy_a_client_is_neither_answered_nor_read(
     bystander.send(1, commands.Basic.Qos, prefetch_count=5)
     assert names(bystander) == ["basic.qos-ok"]
     assert (peer.transport.written, peer.transport.is_reading) == (b"", False)
-    definitions.is_busy = False
-    broker.turn.arm()
+    write(broker)
     assert names(peer) == [*OKS, "queue.declare-ok"]
     assert peer.transport.is_reading
     assert "later" in broker.vhost.queues
@@ -98,8 +105,7 @@ def test_a_publish_behind_the_declare_waits_for_it_and_is_routed(
     peer.publish(1, "q", b"behind it")
     broker.run_turns()
     assert broker.vhost.queues["q"].ready_count == 0
-    definitions.is_busy = False
-    broker.turn.arm()
+    write(broker)
     assert names(peer) == ["queue.declare-ok", "basic.ack"]
     assert broker.vhost.queues["q"].ready_count == 1
     for _ in range(3):
@@ -120,8 +126,7 @@ def test_a_publish_that_was_half_there_opens_no_lane_for_the_next_one(
     peer.send(1, commands.Queue.Bind, queue="q", exchange="amq.fanout")
     peer.send_octets(publish[half:] + publish)
     broker.run_turns()
-    definitions.is_busy = False
-    broker.turn.arm()
+    write(broker)
     assert names(peer) == ["queue.declare-ok", "queue.bind-ok"]
     assert broker.vhost.queues["q"].ready_count == 1
 
@@ -136,8 +141,7 @@ def test_no_route_leads_to_a_queue_that_a_crash_would_take_along(
     for exchange in ("", "amq.fanout"):
         other.publish(1, "q", b"too early", exchange=exchange, mandatory=True)
     assert names(other) == ["basic.return"] * 2
-    definitions.is_busy = False
-    broker.turn.arm()
+    write(broker)
     assert names(peer) == ["queue.declare-ok", "queue.bind-ok"]
     for exchange in ("", "amq.fanout"):
         other.publish(1, "q", b"in time", exchange=exchange, mandatory=True)
@@ -171,8 +175,7 @@ def test_a_connection_that_is_closed_while_its_goodbye_waits_is_answered_all_the
     peer.connection.force_close("the broker stops")
     broker.run_turns()
     assert (peer.transport.written, peer.transport.state) == (b"", "open")
-    definitions.is_busy = False
-    broker.turn.arm()
+    write(broker)
     assert names(peer) == [*OKS, "connection.close-ok"]
 
 
@@ -184,8 +187,7 @@ def test_while_the_disk_is_busy_a_goodbye_waits(
     peer.send(0, commands.Connection.Close, reply_code=200)
     broker.run_turns()
     assert (peer.transport.written, peer.transport.state) == (b"", "open")
-    definitions.is_busy = False
-    broker.turn.arm()
+    write(broker)
     assert names(peer) == [*OKS, "connection.close-ok"]
     assert peer.transport.state == "closed"
 

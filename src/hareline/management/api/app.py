@@ -38,6 +38,7 @@ from hareline.management.paths import RawPaths
 from hareline.management.pending_rights import PendingRights
 from hareline.management.protection import Protection
 from hareline.management.refusals import Refusal
+from hareline.management.stopping import Stopping
 
 NO_PROXIES: Final = Networks()
 _LOOKS: Final = ("GET", "HEAD", "OPTIONS")
@@ -87,6 +88,7 @@ def create_app(
     if asks_for_rights:
         app.add_middleware(PendingRights)
     app.add_middleware(RawPaths)
+    app.add_middleware(Stopping)
     app.add_middleware(Protection)
     app.add_middleware(ForwardedFor, proxies=proxies)
     app.add_exception_handler(404, _not_found)

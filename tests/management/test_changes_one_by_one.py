@@ -73,7 +73,7 @@ def test_a_long_import_lets_changes_of_others_in_between(broker: BrokerThread) -
             other.done("PUT", "/api/global-parameters/other", {"value": done})
             done += 1
         assert importing.result() == (204, None)
-    assert done > 5, "it has dozens of steps"
+    assert done > 2, "one would have waited for the end"
     assert len(api.get("/api/global-parameters")) >= len(items) + 1
 
 

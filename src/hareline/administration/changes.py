@@ -1,11 +1,9 @@
-"""How a change is made: durable first, then in memory, then told to the listeners.
+"""Administrative changes: durable first, then in memory, then reported to the listeners.
 
 Each part of ``hareline.administration`` writes through one ``Changes``. A store may write later, so
-a part says what is to be done then; who asked for a change waits with ``management.settling``. A
-change is begun when no other is under way, so that none rests upon what is about to change. In a
-batch memory comes first, since its parts rest upon one another.
-
-Invariant: what a listener is told is durable, or will be with the end of the batch it belongs to.
+a part hands over what to do then; the request waits with ``management.settling``. A change begins
+when no other is under way, since it is checked against memory. In a batch memory comes first, since
+later changes of a batch depend on earlier ones.
 """
 
 from __future__ import annotations
@@ -50,10 +48,10 @@ class Changes:
         delete: Iterable[Record] = (),
         vhost: str | None = None,
     ) -> None:
-        """Put and delete these records, and all that is kept of a virtual host; then ``apply``.
+        """Put and delete these records, and delete a virtual host; call ``apply`` once durable.
 
-        ``apply`` is called in the context of the caller when that is durable, and never if it is
-        lost; within a batch it is called at once. Raises StoreError where the store writes at once.
+        ``apply`` runs in the context of the caller, and never if the write is lost; within a batch
+        it runs at once. Raises StoreError if a store that writes at once cannot.
         """
         if vhost is not None:
             self.store.delete_vhost(vhost)
@@ -65,7 +63,7 @@ class Changes:
             self._when_durable(apply)
 
     def sweep(self, vhost: str) -> None:
-        """Delete once more what is kept of a virtual host, with the next change if need be."""
+        """Delete a virtual host again; if that write is lost, with the next change."""
         self.store.delete_vhost(vhost, is_repeated=True)
         self._when_durable(_nothing, is_repeated=True)
 
@@ -83,9 +81,9 @@ class Changes:
 
     @contextmanager
     def batch(self) -> Iterator[None]:
-        """Make what is changed in the block at once, and durable together with its end.
+        """Apply changes of the block at once; ``when_settled`` reports when they are durable.
 
-        ``when_settled`` tells when that is. If it is lost, a restart has none of it.
+        If they are lost, a restart has none of them.
         """
         was_batch, self._is_batch = self._is_batch, True
         try:

@@ -1,4 +1,4 @@
-"""What may stand in the definition of a policy: keys, their values, and what they do.
+"""Keys of policies: their values, and what they do.
 
 Read by ``administration.policies``. A key that sets an argument of queues has the argument's name
 without ``x-``, and every argument that can change while a queue lives has one; RabbitMQ's keys

@@ -1,4 +1,4 @@
-"""What every connection is given: the broker's parts and the values it needs of the settings.
+"""Context of every connection: the parts of the broker, and values of the settings.
 
 ``server`` builds one Context; nothing in ``amqp`` fetches anything from anywhere else.
 """

@@ -1,4 +1,4 @@
-"""Whether a connection's input is read and handled: every reason not to, in one place.
+"""All reasons not to read or handle a connection's input, in one place.
 
 ===============  ========================================  =====================================
 reason           set by                                    ended by

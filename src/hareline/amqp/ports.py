@@ -1,4 +1,4 @@
-"""What the parts of a connection may call of one another where an import would go in a circle.
+"""Ports between the parts of a connection, where an import would go in a circle.
 
 Each class here is abstract and has no slots of its own. ``net.shell`` implements ``Transport``, and
 ``amqp.connection`` both faces of a connection: ``LiveConnection`` for the broker around it,

@@ -1,4 +1,4 @@
-"""What may be declared and redeclared, and in which order a declaration takes effect.
+"""Declarations: checks, redeclaration, and the order in which a declaration takes effect.
 
 ``broker.vhost`` hands every declaration of a client to ``Declarations``, and the recovery's
 restorations of what the definitions kept. Permissions are the caller's business, but for

@@ -1,4 +1,4 @@
-"""What each queue of a virtual host does beyond its declaration: changes by operators, and pauses.
+"""Changes of queues at run time: arguments changed by operators or policies, and pauses.
 
 Called by ``management`` (a change, a pause), by ``administration`` (policies, through ``overlay``
 and ``apply_arguments``), and by recovery. Three layers say what is in force for a queue, each over

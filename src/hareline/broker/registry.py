@@ -1,4 +1,4 @@
-"""Which exchanges and queues a virtual host has, and how one of them ends.
+"""Exchanges and queues of a virtual host, and the end of one of them.
 
 ``broker.vhost`` looks them up and deletes them here, ``broker.declarations`` adds them. What ends
 by itself (auto-delete, a lease) ends here too. A vanished end of a binding takes the binding along,

@@ -1,4 +1,4 @@
-"""What is administered at run time, as records, and the role of the place that keeps them.
+"""Records of what is administered at run time, and the interface of the store that keeps them.
 
 ``hareline.administration`` writes and reads them; ``storage.definitions.administration`` keeps them
 in SQLite, and ``MemoryAdministration`` keeps nothing, for brokers without a disk.

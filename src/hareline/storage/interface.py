@@ -1,4 +1,4 @@
-"""What the broker asks of the place where messages and definitions are kept.
+"""Interface of the stores of messages and definitions.
 
 Eight small roles, which ``server`` hands down:
 

@@ -1,4 +1,4 @@
-"""Who asks, and what they may see and do: tags, visible virtual hosts, rights by name.
+"""Callers of the API: their tags, the virtual hosts they see, their rights by name.
 
 Every route of ``management.api`` begins with ``await caller(site, request)``, or with the tag that
 it needs as third argument; one that takes a body with ``caller_with_body``, and one that changes

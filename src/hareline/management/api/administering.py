@@ -1,4 +1,4 @@
-"""What the routes of users, permissions, virtual hosts, limits and policies have in common.
+"""Common parts of the routes of users, permissions, virtual hosts, limits and policies.
 
 ``management.api.app`` turns an ``AdministrationError`` into an answer by ``refusal_of``. A route
 that changes something begins with ``changer`` or ``changer_with_body``, which wait until no other
@@ -93,19 +93,19 @@ def check_unicode(octets: bytes) -> None:
 
 
 async def changer(site: Site, request: Request, tag: Tag = "administrator") -> Caller:
-    """Who asks, when no change of anybody else is under way. Raises Refusal like ``caller``."""
+    """Wait until no other change is under way; returns the caller, checked after that."""
     changes = administration_of(site).changes
     while True:
         found = await caller(site, request, tag)
         if not changes.is_pending:
             return found
-        await idle(changes)  # which may have been about this caller
+        await idle(changes)  # that change may have been about this caller
 
 
 async def changer_with_body(
     site: Site, request: Request, tag: Tag = "administrator"
 ) -> tuple[Caller, bytes]:
-    """As ``changer``, and the body of the request; see ``caller_with_body``."""
+    """Return the caller as ``changer`` does, and the body; see ``caller_with_body``."""
     await caller(site, request, tag)
     octets = await read_body(request)
     return await changer(site, request, tag), octets
@@ -127,8 +127,13 @@ async def answer_done(site: Site) -> Response:
     return await answer_put(site, is_new=False)
 
 
-async def run_changes(site: Site, request: Request, steps: Generator[None, None, None]) -> None:
-    """Take steps that are a batch of changes each. Raises Refusal if one is lost."""
+async def run_changes(
+    site: Site, request: Request, steps: Generator[None, None, None], lost: str
+) -> None:
+    """Take steps that each make changes. Raises Refusal, which has ``lost``, if one is not durable.
+
+    Changes of others go between the steps.
+    """
     changes = administration_of(site).changes
     async with pace_of(request).share() as share:
         is_over = False
@@ -136,6 +141,5 @@ async def run_changes(site: Site, request: Request, steps: Generator[None, None,
             while changes.is_pending:
                 await share.wait_for(idle(changes))
             is_over = next(steps, _OVER) is _OVER
-            lost = "so a restart does not have the last of what was done"
             await share.wait_for(settle(changes.when_settled, lost))
-            await share.wait_for(asyncio.sleep(0))  # who waits for this batch goes before the next
+            await share.wait_for(asyncio.sleep(0))  # changes that wait go before the next step

@@ -1,4 +1,4 @@
-"""What routes that change something share: the caller's rights, the queue, and what is durable.
+"""Common parts of routes that change something: rights of the caller, the queue, durability.
 
 Called by ``topology_changes``, ``publishing``, ``messages`` and ``queue_operations``. A request
 stands for a connection of its user that has opened the virtual host: it finds, may do and is

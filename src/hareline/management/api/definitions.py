@@ -197,7 +197,7 @@ async def _imported(site: Site, request: Request, vhost: str | None = None) -> R
     done = Import(site.context, administration_of(site), given, vhost=vhost, by=by)
     log = site.changes
     steps = done.steps() if log is None else log.quietly(done.steps())
-    await run_changes(site, request, steps)
+    await run_changes(site, request, steps, "so a restart lacks the last items")
     if log is not None:
         details = {"counts": done.done, "left_out": len(done.left_out)}
         log.note(

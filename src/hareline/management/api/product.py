@@ -1,4 +1,4 @@
-"""What the broker is and can do: version, name of the cluster, extensions, feature flags.
+"""Product facts: version, name of the cluster, extensions, feature flags.
 
 Feature flags are RabbitMQ's names for behaviour that a client may rely on; those listed here name
 what this broker does. Deprecated features are RabbitMQ's too: what it still permits, and whether

@@ -103,7 +103,7 @@ def router(site: Site) -> APIRouter:
         who, octets = await changer_with_body(site, request)
         body = body_of(BulkDelete, octets)
         steps = administration_of(site).users.delete_all(body.users, by=who.user.name)
-        await run_changes(site, request, steps)
+        await run_changes(site, request, steps, "so the last ones are not deleted")
         return no_content()
 
     @router.get("/api/users/{user}", **one_route(UserInfo))

@@ -1,4 +1,4 @@
-"""From files of certificates to what TLS ports are opened with, and the errors in between.
+"""TLS contexts made of files of certificates, and the errors in between.
 
 ``net.tls.service`` calls ``load_contexts`` at the start, and again when a file or an option has
 changed. For each kind of port there is a context for each certificate; the first one chooses by the

@@ -115,6 +115,7 @@ def test_rates_can_be_changed_and_lifted() -> None:
     assert [door.come() for _ in range(500)] == [0.0] * 500
 
 
+@pytest.mark.pure("makes a subclass of a compiled class")
 def test_addresses_that_came_long_ago_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[object] = []
 

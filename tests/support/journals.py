@@ -26,13 +26,7 @@ from hareline.storage.journal.format.frame import (
     encode_batch,
     encode_record,
 )
-from hareline.storage.journal.format.message import (
-    DEAD_LETTER,
-    HAS_EXPIRY,
-    Entry,
-    MessageRecord,
-    encode_message,
-)
+from hareline.storage.journal.format.message import DEAD_LETTER, HAS_EXPIRY, Entry, MessageRecord
 from hareline.storage.journal.format.positions import position_of
 from hareline.storage.journal.format.records import (
     CLEAN_TIME,
@@ -45,11 +39,10 @@ from hareline.storage.journal.format.records import (
     CheckpointQueue,
     Part,
     Run,
-    encode_checkpoint,
     encode_items,
-    encode_part,
 )
 from hareline.storage.journal.segment import Segment
+from tests.support.encoders import encode_checkpoint, encode_message, encode_part
 
 NOW_MS = 1_700_000_000_000
 Payload = tuple[int, bytes]  # kind, octets

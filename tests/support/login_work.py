@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
+from hareline.auth.users import User, UserRegistry
 from hareline.auth.work import Workers
 
 T = TypeVar("T")
@@ -50,3 +51,10 @@ class ByHand(Workers):
         """Compute what has waited longest."""
         self.origins.pop(0)
         self._waiting.pop(0)()
+
+
+def authenticate(
+    users: UserRegistry, name: str, password: str, *, is_loopback: bool
+) -> User | None:
+    """The user, if this login is right."""
+    return users.admit(name, is_loopback) if users.check_of(name, password).is_right() else None

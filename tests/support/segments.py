@@ -20,11 +20,12 @@ from hareline.storage.journal.format.frame import (
     encode_batch,
     encode_record,
 )
-from hareline.storage.journal.format.message import Entry, MessageRecord, encode_message
+from hareline.storage.journal.format.message import Entry, MessageRecord
 from hareline.storage.journal.format.positions import position_of
 from hareline.storage.journal.format.records import CLEAN_TIME, FREED, RUN, encode_items
 from hareline.storage.journal.reader import JournalReader, ReadBatch
 from hareline.storage.journal.segment import Segment
+from tests.support.encoders import encode_message
 
 DIRECTORY: Final = "/journal"
 TIME_MS: Final = 1_700_000_000_000

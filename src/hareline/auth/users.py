@@ -149,14 +149,6 @@ class UserRegistry:
         """
         return AccessChecker(user, vhost_name, self.rules, host)
 
-    def authenticate(self, name: str, password: str, is_loopback: bool) -> User | None:
-        """The user, or None: unknown, wrong or blank password, or not from this machine.
-
-        A blank password is refused even where its hash is stored, as RabbitMQ's internal backend
-        does.
-        """
-        return self.admit(name, is_loopback) if self.check_of(name, password).is_right() else None
-
     def check_of(self, name: str, password: str) -> PasswordCheck:
         """What it takes to find out whether a user has this password."""
         self._renew()

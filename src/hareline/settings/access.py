@@ -170,11 +170,6 @@ class User(Section):
         """What ``password_hash`` was made by."""
         return _algorithm_of(self.password_hash or "", self.hashing)
 
-    @property
-    def is_scram_safe(self) -> bool:
-        """True if any client can log in as this user by SCRAM; ``auth.users`` has the same rule."""
-        return is_scram_safe_in(self)
-
     @field_validator("password")
     @classmethod
     def _is_not_empty(cls, value: SecretStr | None) -> SecretStr | None:
@@ -257,7 +252,7 @@ def _argon2id_problems(text: str) -> Iterator[InitErrorDetails]:
 
 
 def is_scram_safe_in(user: object) -> bool:
-    """As ``User.is_scram_safe``, for a table that may not be valid."""
+    """True if any client can log in as this user by SCRAM; the table may not be valid."""
     password = value_in(User, user, "password")
     if isinstance(password, SecretStr):
         password = password.get_secret_value()

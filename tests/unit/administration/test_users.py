@@ -15,6 +15,7 @@ from hareline.auth.permissions import ALL_PERMISSIONS
 from hareline.auth.users import User
 from hareline.wire.methods import commands
 from tests.support.administered import Administered
+from tests.support.login_work import authenticate
 
 Restart = Callable[..., Administered]
 
@@ -36,8 +37,8 @@ def test_a_new_user_logs_in_and_one_made_again_has_the_new_password(broker: Admi
     users.put_permission("ann", "/", "^a", ".*", "")
     assert broker.connect("ann").user.tags == ("monitoring",)
     assert not users.put("ann", password="other", tags=[])
-    assert broker.users.authenticate("ann", "ann", is_loopback=False) is None
-    assert broker.users.authenticate("ann", "other", is_loopback=False) is not None
+    assert authenticate(broker.users, "ann", "ann", is_loopback=False) is None
+    assert authenticate(broker.users, "ann", "other", is_loopback=False) is not None
     assert broker.events() == [
         "user.created",
         "user.tags.set",
@@ -68,7 +69,7 @@ def test_hashes_of_rabbitmq_are_taken(broker: Administered, hashing: str) -> Non
     broker.administration.users.put(
         "ann", password_hash=stored, hashing=f"rabbit_password_hashing_{hashing}"
     )
-    assert broker.users.authenticate("ann", "old password", is_loopback=False) is not None
+    assert authenticate(broker.users, "ann", "old password", is_loopback=False) is not None
 
 
 def test_what_is_wrong_with_a_user_is_said_and_nothing_changes(broker: Administered) -> None:
@@ -249,7 +250,7 @@ def test_the_default_user_stays_deleted_until_it_is_made_again(restarted: Restar
     assert "guest" not in broker.users
     assert broker.administration.users.put("guest", password="new")
     broker = restarted()
-    assert broker.users.authenticate("guest", "new", is_loopback=True) is not None
+    assert authenticate(broker.users, "guest", "new", is_loopback=True) is not None
 
 
 def test_the_default_user_keeps_its_permissions_with_a_new_password(restarted: Restart) -> None:

@@ -12,6 +12,7 @@ from hareline.auth.passwords import hash_password
 from hareline.auth.permissions import ALL_PERMISSIONS, Permissions
 from hareline.auth.scram import PasswordKeys, new_keys, salt_of
 from hareline.auth.users import User, UserRegistry
+from tests.support.login_work import authenticate
 
 
 @pytest.fixture
@@ -30,34 +31,34 @@ def registry(guest: User, alice: User) -> UserRegistry:
 
 
 def test_the_right_password_gives_the_user(registry: UserRegistry, alice: User) -> None:
-    assert registry.authenticate("alice", "sécret", is_loopback=False) is alice
-    assert registry.authenticate("alice", "sécret", is_loopback=True) is alice
+    assert authenticate(registry, "alice", "sécret", is_loopback=False) is alice
+    assert authenticate(registry, "alice", "sécret", is_loopback=True) is alice
 
 
 @pytest.mark.parametrize(
     ("name", "password"), [("alice", "secret"), ("alice", ""), ("bob", "sécret"), ("", "")]
 )
 def test_anything_else_gives_nobody(registry: UserRegistry, name: str, password: str) -> None:
-    assert registry.authenticate(name, password, is_loopback=True) is None
+    assert authenticate(registry, name, password, is_loopback=True) is None
 
 
 def test_guest_comes_from_this_machine_only(registry: UserRegistry, guest: User) -> None:
-    assert registry.authenticate("guest", "guest", is_loopback=True) is guest
-    assert registry.authenticate("guest", "guest", is_loopback=False) is None
+    assert authenticate(registry, "guest", "guest", is_loopback=True) is guest
+    assert authenticate(registry, "guest", "guest", is_loopback=False) is None
     assert registry.is_loopback_only("guest")
     assert not registry.is_loopback_only("alice")
 
 
 def test_the_loopback_rule_is_a_list_of_names(guest: User, alice: User) -> None:
     registry = UserRegistry([guest, alice], loopback_users=["alice"])
-    assert registry.authenticate("guest", "guest", is_loopback=False) is guest
-    assert registry.authenticate("alice", "sécret", is_loopback=False) is None
+    assert authenticate(registry, "guest", "guest", is_loopback=False) is guest
+    assert authenticate(registry, "alice", "sécret", is_loopback=False) is None
 
 
 def test_a_blank_password_is_refused_even_if_its_hash_is_stored() -> None:
     registry = UserRegistry([User("blank", hash_password("")), User("none", "")])
-    assert registry.authenticate("blank", "", is_loopback=True) is None
-    assert registry.authenticate("none", "", is_loopback=True) is None
+    assert authenticate(registry, "blank", "", is_loopback=True) is None
+    assert authenticate(registry, "none", "", is_loopback=True) is None
 
 
 @pytest.mark.parametrize("name", ["guest", "unknown", "none"])
@@ -71,7 +72,7 @@ def test_one_hash_is_made_whoever_asks(name: str, monkeypatch: pytest.MonkeyPatc
         return hashlib.sha256(octets)
 
     monkeypatch.setattr(passwords, "ALGORITHMS", {"sha256": counting})
-    assert registry.authenticate(name, "wrong", is_loopback=True) is None
+    assert authenticate(registry, name, "wrong", is_loopback=True) is None
     assert [octets[passwords.SALT_OCTETS :] for octets in calls] == [b"wrong"]
 
 
@@ -97,8 +98,8 @@ def test_users_are_added_changed_and_removed_one_by_one(registry: UserRegistry) 
     registry.add(User("bob", hash_password("two")))
     assert len(registry) == 3
     assert "bob" in registry
-    assert registry.authenticate("bob", "one", is_loopback=True) is None
-    bob = registry.authenticate("bob", "two", is_loopback=True)
+    assert authenticate(registry, "bob", "one", is_loopback=True) is None
+    bob = authenticate(registry, "bob", "two", is_loopback=True)
     assert bob is not None
     assert registry.remove("bob") is bob
     assert registry.remove("bob") is None

@@ -15,7 +15,6 @@ from typing import Any, Final
 PUBLISH_TO_DELIVER: Final = "publish to deliver"
 DELIVER_TO_ACK: Final = "deliver to ack"
 PUBLISH_TO_ACK: Final = "publish to ack"
-STAGES: Final = (PUBLISH_TO_DELIVER, DELIVER_TO_ACK, PUBLISH_TO_ACK)
 
 #: A consumer is slow if its p95 is so many times the queue's median,
 SLOW_RATIO: Final = 5.0

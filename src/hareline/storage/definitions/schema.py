@@ -1,8 +1,7 @@
-"""The file ``definitions.sqlite``: its tables, the versions they had, and how it is opened.
+"""The file ``definitions.sqlite``: its tables, and how it is opened.
 
-Called by ``definitions.sqlite`` once, at the start. An empty or missing file gets the tables of
-this version; a file of an earlier version is upgraded in one transaction; a file of a later
-version, of another program, or without a table or column it should have is refused and not changed.
+An empty or missing file gets the tables; a file of another version, of another program, or without
+a table or column that it should have is refused and not changed.
 
 The file also holds what else is small and must survive a restart: the number of the newest segment
 of the journal, the hosts that Qpid clients come from, the positions of readers in streams, what
@@ -21,7 +20,7 @@ from typing import Final
 from hareline.errors import StoreError
 
 FILE_NAME: Final = "definitions.sqlite"
-VERSION: Final = 5  # PRAGMA user_version; a change of the tables raises it, and adds to UPGRADES
+VERSION: Final = 5  # PRAGMA user_version; a change of the tables raises it
 APPLICATION_ID: Final = 0x48415245  # "HARE"; tells our files from those of other programs
 _MODE: Final = 0o640
 
@@ -151,100 +150,6 @@ CREATE TABLE removed_defaults (
 ) WITHOUT ROWID;
 """
 
-# From the version that is the key to the next one; never changed once a release has it.
-UPGRADES: Final = {
-    1: """
-ALTER TABLE queues ADD COLUMN owner;
-CREATE TABLE qpid_hosts (
-    number INTEGER PRIMARY KEY AUTOINCREMENT,
-    host NOT NULL UNIQUE,
-    seen_day INTEGER NOT NULL
-);
-""",
-    2: """
-ALTER TABLE queues ADD COLUMN incarnation;
-UPDATE queues SET incarnation = lower(hex(randomblob(8)));
-CREATE TABLE readers (
-    queue_id INTEGER NOT NULL,
-    name NOT NULL,
-    next_offset INTEGER NOT NULL,
-    is_pinned INTEGER NOT NULL,
-    put_ms INTEGER NOT NULL,
-    PRIMARY KEY (queue_id, name)
-) WITHOUT ROWID;
-""",
-    3: """
-CREATE TABLE queue_settings (
-    queue_id INTEGER PRIMARY KEY,
-    is_paused INTEGER NOT NULL,
-    changes BLOB NOT NULL
-);
-""",
-    4: """
-CREATE TABLE users (
-    name NOT NULL PRIMARY KEY,
-    password_hash NOT NULL,
-    hashing NOT NULL,
-    scram NOT NULL,
-    tags NOT NULL,
-    limits NOT NULL,
-    is_own INTEGER NOT NULL
-) WITHOUT ROWID;
-CREATE TABLE vhosts (
-    name NOT NULL PRIMARY KEY,
-    description NOT NULL,
-    tags NOT NULL,
-    default_queue_type NOT NULL,
-    is_traced INTEGER NOT NULL,
-    is_protected INTEGER NOT NULL,
-    limits NOT NULL,
-    is_own INTEGER NOT NULL
-) WITHOUT ROWID;
-CREATE TABLE permissions (
-    user NOT NULL,
-    vhost NOT NULL,
-    configure NOT NULL,
-    write NOT NULL,
-    read NOT NULL,
-    PRIMARY KEY (user, vhost)
-) WITHOUT ROWID;
-CREATE TABLE topic_permissions (
-    user NOT NULL,
-    vhost NOT NULL,
-    exchange NOT NULL,
-    write NOT NULL,
-    read NOT NULL,
-    PRIMARY KEY (user, vhost, exchange)
-) WITHOUT ROWID;
-CREATE TABLE policies (
-    vhost NOT NULL,
-    is_operator INTEGER NOT NULL,
-    name NOT NULL,
-    pattern NOT NULL,
-    apply_to NOT NULL,
-    priority INTEGER NOT NULL,
-    definition NOT NULL,
-    PRIMARY KEY (vhost, is_operator, name)
-) WITHOUT ROWID;
-CREATE TABLE parameters (
-    component NOT NULL,
-    vhost NOT NULL,
-    name NOT NULL,
-    value NOT NULL,
-    PRIMARY KEY (component, vhost, name)
-) WITHOUT ROWID;
-CREATE TABLE global_parameters (
-    name NOT NULL PRIMARY KEY,
-    value NOT NULL
-) WITHOUT ROWID;
-CREATE TABLE removed_defaults (
-    kind NOT NULL,
-    name NOT NULL,
-    PRIMARY KEY (kind, name)
-) WITHOUT ROWID;
-""",
-}
-
 
 class DefinitionsMissing(StoreError):
     """There are no definitions: the file is missing or empty."""
@@ -308,18 +213,15 @@ def open_for_reading(path: Path) -> sqlite3.Connection:
 
 
 def _prepare(connection: sqlite3.Connection, path: Path, *, may_create: bool) -> None:
-    """Create or upgrade the tables. Raises StoreError for a file that is not ours to change."""
+    """Create the tables of a new file. Raises StoreError for a file that is not ours to change."""
     execute = connection.execute
     (version,) = execute("PRAGMA user_version").fetchone()
     (application_id,) = execute("PRAGMA application_id").fetchone()
     (tables,) = execute("SELECT count(*) FROM sqlite_schema").fetchone()
     if application_id != APPLICATION_ID and (tables or application_id or version):
         raise StoreError(f"{path}: a database of another program")
-    if version > VERSION:
-        raise StoreError(
-            f"{path}: version {version}, but this broker knows no later one than "
-            f"{VERSION}; a newer Hareline has written it"
-        )
+    if version != VERSION and (tables or version):
+        raise StoreError(f"{path}: version {version}, and this Hareline reads {VERSION} alone")
     if not tables and not may_create:
         raise DefinitionsMissing(f"{path}: empty")
     execute("PRAGMA synchronous = FULL")
@@ -331,18 +233,6 @@ def _prepare(connection: sqlite3.Connection, path: Path, *, may_create: bool) ->
             execute(f"PRAGMA user_version = {VERSION}")
             execute(f"PRAGMA application_id = {APPLICATION_ID}")
         _sync_directory(path.parent)
-    elif version < VERSION:
-        _upgrade(connection, path, version)
-
-
-def _upgrade(connection: sqlite3.Connection, path: Path, version: int) -> None:
-    if version not in UPGRADES:
-        raise StoreError(f"{path}: version {version}, which no Hareline has written")
-    with transaction(connection, path):
-        for former in range(version, VERSION):
-            for statement in UPGRADES[former].split(";"):
-                connection.execute(statement)
-        connection.execute(f"PRAGMA user_version = {VERSION}")
 
 
 def _check_tables(connection: sqlite3.Connection, path: Path) -> None:

@@ -43,12 +43,13 @@ def test_a_change_that_fails_leaves_nothing_behind(path: Path, reopened: Open) -
 
 
 class TestFilesThatAreNotOurs:
-    def test_a_later_version_is_refused_by_its_number(self, path: Path) -> None:
+    @pytest.mark.parametrize("version", [0, VERSION - 1, 99])
+    def test_another_version_is_refused_by_its_number(self, version: int, path: Path) -> None:
         SqliteDefinitions(path).close()
         outside = sqlite3.connect(path)
-        outside.execute("PRAGMA user_version = 99")
+        outside.execute(f"PRAGMA user_version = {version}")
         outside.close()
-        text = rf"{FILE_NAME}: version 99, .* than {VERSION}; a newer"
+        text = rf"{FILE_NAME}: version {version}, and this Hareline reads {VERSION} alone"
         with pytest.raises(StoreError, match=text):
             SqliteDefinitions(path)
 

@@ -25,10 +25,9 @@ from hareline.storage.journal.format.message import (
     LARGE,
     WAS_DELIVERED,
     Entry,
-    encode_message,
 )
 from hareline.storage.journal.format.positions import offset_of, position_of
-from hareline.storage.journal.format.producers import KeptSequence, encode_producers
+from hareline.storage.journal.format.producers import KeptSequence
 from hareline.storage.journal.format.records import (
     COVERED,
     RETURNED,
@@ -37,12 +36,11 @@ from hareline.storage.journal.format.records import (
     CheckpointQueue,
     Part,
     Run,
-    encode_checkpoint,
     encode_items,
-    encode_part,
 )
 from hareline.storage.journal.inspect import Report, dump, is_journal, time_text, verify
 from tests.crash.forgetful_files import ForgetfulFiles
+from tests.support.encoders import encode_checkpoint, encode_message, encode_part, encode_producers
 from tests.support.segments import (
     DIRECTORY,
     TIME_MS,

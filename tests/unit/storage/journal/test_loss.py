@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from hareline.storage.journal.format.frame import CHECKPOINT
 from hareline.storage.journal.format.positions import offset_of
-from hareline.storage.journal.format.records import Checkpoint, CheckpointQueue, encode_checkpoint
+from hareline.storage.journal.format.records import Checkpoint, CheckpointQueue
 from hareline.storage.journal.loss import Loss, LossSurvey, QueueLoss
 from hareline.storage.journal.reader import JournalReader
 from tests.crash.forgetful_files import ForgetfulFiles
+from tests.support.encoders import encode_checkpoint
 from tests.support.segments import DIRECTORY, Plain, SegmentWriter, message, settle
 
 Q, P, DELETED = 1, 2, 3

@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 from hareline.storage.journal.format.frame import MESSAGE
-from hareline.storage.journal.format.message import (
-    LARGE,
-    MOVED,
-    WAS_DELIVERED,
-    MessageRecord,
-    encode_message,
-)
+from hareline.storage.journal.format.message import LARGE, MOVED, WAS_DELIVERED, MessageRecord
 from hareline.storage.journal.format.positions import segment_of
+from tests.support.encoders import encode_message
 from tests.support.journals import (
     JournalBuilder,
     checkpoint_payload,

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from hareline.storage.journal.format.frame import MalformedRecord
-from hareline.storage.journal.format.producers import KeptSequence, encode_producers
+from hareline.storage.journal.format.producers import KeptSequence
 from hareline.storage.recovery import producers
 from hareline.storage.recovery.producers import ProducerScan
+from tests.support.encoders import encode_producers
 
 
 def taken(*records: tuple[bytes, bool, dict[bytes, int]]) -> dict[str, dict[bytes, int]]:

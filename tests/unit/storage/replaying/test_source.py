@@ -22,7 +22,7 @@ from hareline.message import (
 from hareline.storage.definitions.schema import FILE_NAME
 from hareline.storage.definitions.sqlite import SqliteDefinitions
 from hareline.storage.journal.files import Files
-from hareline.storage.journal.format.message import LARGE, MessageRecord, encode_message
+from hareline.storage.journal.format.message import LARGE, MessageRecord
 from hareline.storage.journal.syncer import InlineSyncer
 from hareline.storage.replaying.range import Replayable
 from hareline.storage.replaying.source import ReplaySource, replayed
@@ -30,6 +30,7 @@ from hareline.storage.store.durable import DurableStore
 from hareline.storage.store.large_bodies import LargeBodies
 from hareline.storage.store.message_records import options_of
 from hareline.storage.store.state import RecoveredState
+from tests.support.encoders import encode_message
 from tests.support.messages import ARRIVAL_MS, make_message
 from tests.support.store_stand import FakeEntry, persistent
 

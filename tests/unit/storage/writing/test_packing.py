@@ -11,9 +11,9 @@ from hareline.storage.journal.format.message import (
     DELIVERY_COUNT_MAX,
     MessageRecord,
     decode_message,
-    encode_message,
 )
 from hareline.storage.store.packing import Others, Packer, TakenEntries, unpack
+from tests.support.encoders import encode_message
 from tests.support.store_stand import FakeEntry, StoreStand, persistent
 
 START = 4096

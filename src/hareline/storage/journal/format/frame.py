@@ -29,9 +29,9 @@ CLEAN: Final = 6
 CHECKPOINT: Final = 7
 FREE: Final = 8
 GAP: Final = 9
-PART: Final = 10  # from version 2 on
-COMMIT: Final = 11  # likewise
-PRODUCERS: Final = 12  # from version 3 on
+PART: Final = 10
+COMMIT: Final = 11
+PRODUCERS: Final = 12
 LAST_KIND: Final = PRODUCERS
 KIND_NAMES: Final = {
     BATCH: "BATCH",

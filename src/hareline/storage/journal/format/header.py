@@ -16,7 +16,6 @@ from hareline.errors import StoreError
 from hareline.storage.journal.format.frame import MalformedRecord, seed_of
 
 VERSION: Final = 3
-READABLE_VERSIONS: Final = (1, 2, 3)
 
 SEGMENT_MAGIC: Final = b"HARELINE"
 # A segment's front is the same in every version: magic, version, zero, checksum of these.
@@ -32,8 +31,7 @@ class UnsupportedVersion(StoreError):
     """A segment of a version that this build does not read; the checksum of the version matches."""
 
     def __init__(self, version: int) -> None:
-        readable = ", ".join(map(str, READABLE_VERSIONS))
-        super().__init__(f"journal format version {version}; this build reads version {readable}")
+        super().__init__(f"journal format version {version}; this build reads version {VERSION}")
         self.version = version
 
 
@@ -121,5 +119,5 @@ def _check_front(octets: bytes) -> None:
         raise MalformedRecord("does not begin with the octets HARELINE")
     if crc32(octets[: FRONT_SIZE - _CRC.size]) != checksum:
         raise MalformedRecord("checksum of the version does not match")
-    if version not in READABLE_VERSIONS:
+    if version != VERSION:
         raise UnsupportedVersion(version)

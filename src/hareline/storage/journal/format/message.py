@@ -1,8 +1,7 @@
 """The MESSAGE record: one message, and a line for each queue that it is in.
 
-``storage.store.message_records`` packs messages by the Struct objects, for speed;
-``encode_message`` is for offline tools and tests. ``decode_entries`` reads the lines only, without
-the message.                                                                                   [hot]
+``storage.store.message_records`` packs messages by the Struct objects, for speed.
+``decode_entries`` reads the lines only, without the message.                                  [hot]
 """
 
 from __future__ import annotations
@@ -146,34 +145,3 @@ def _short_strings(payload: bytes | memoryview, at: int) -> tuple[tuple[bytes, .
         strings.append(bytes(payload[at + 1 : end]))
         at = end
     return tuple(strings), at
-
-
-def encode_message(record: MessageRecord) -> list[bytes]:
-    """Return the payload of a MESSAGE in parts.
-
-    Delivery counts above ``DELIVERY_COUNT_MAX`` are written as that.
-    """
-    parts = [
-        MESSAGE_HEAD.pack(
-            record.flags,
-            record.arrival_ms,
-            record.channel,
-            record.header_size,
-            record.size,
-            len(record.entries),
-        )
-    ]
-    parts += [
-        ENTRY.pack(queue_id, offset, min(delivery_count, DELIVERY_COUNT_MAX), flags)
-        for queue_id, offset, delivery_count, flags in record.entries
-    ]
-    if record.flags & HAS_EXPIRY:
-        parts.append(EXPIRY.pack(record.expires_at_ms))
-    if record.flags & DEAD_LETTER:
-        parts.append(HISTORY_SIZE.pack(record.history_size))
-    if record.flags & HAS_BLIND_KEYS:
-        parts.append(BLIND_KEY_COUNT.pack(len(record.blind_keys)))
-        parts += [bytes((len(key),)) + key for key in record.blind_keys]
-    if record.flags & LARGE:
-        parts.append(LARGE_ID.pack(record.large_id))
-    return [*parts, record.address, record.content]

@@ -8,7 +8,6 @@ itself, by the Struct object, as there may be ten thousands of them.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
 from struct import Struct
 from typing import Final, NamedTuple
 
@@ -34,15 +33,6 @@ class Producers(NamedTuple):
     vhost: bytes
     is_whole: bool
     sequences: list[KeptSequence]
-
-
-def encode_producers(vhost: bytes, is_whole: bool, sequences: Iterable[KeptSequence]) -> bytes:
-    """Return the payload of a PRODUCERS record."""
-    items = [
-        SEQUENCE.pack(sequence, used_ms, len(producer_id)) + producer_id
-        for producer_id, sequence, used_ms in sequences
-    ]
-    return b"".join((producers_head(vhost, is_whole), *items))
 
 
 def producers_head(vhost: bytes, is_whole: bool) -> bytes:

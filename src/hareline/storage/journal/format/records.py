@@ -65,8 +65,7 @@ class CheckpointQueue(NamedTuple):
 class Checkpoint(NamedTuple):
     """``void_position``: a cover or "was delivered" before it does not count.
 
-    ``transactions``: those with parts before it that are not committed; all others are. Version 1
-    has none.
+    ``transactions``: those with parts before it that are not committed; all others are.
     """
 
     void_position: int
@@ -138,18 +137,6 @@ def _items(item: Struct, payload: bytes | memoryview, kind: int) -> Iterable[tup
             f"{KIND_NAMES[kind]} record with {len(payload)} octets, items have {item.size}"
         )
     return item.iter_unpack(payload)
-
-
-def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
-    """Return the payload of a CHECKPOINT."""
-    head = CHECKPOINT_HEAD.pack(checkpoint.void_position, len(checkpoint.queues))
-    queues = b"".join(CHECKPOINT_QUEUE.pack(*queue) for queue in checkpoint.queues)
-    return head + queues + b"".join(map(TRANSACTION.pack, checkpoint.transactions))
-
-
-def encode_part(part: Part) -> bytes:
-    """Return the payload of a PART."""
-    return TRANSACTION.pack(part.transaction) + encode_items(RUN, part.runs)
 
 
 def encode_items(item: Struct, items: Iterable[tuple[int, ...]]) -> bytes:

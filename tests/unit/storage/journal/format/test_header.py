@@ -64,8 +64,6 @@ def test_a_header_that_says_it_is_shorter_than_it_is_is_malformed() -> None:
 def test_another_version_is_refused_whatever_follows_its_front() -> None:
     front = bytearray(b"HARELINE\x63\x00\x00\x00")
     octets = bytes(front) + crc32(front).to_bytes(4, "little") + b"\xff" * 40
-    with pytest.raises(
-        UnsupportedVersion, match="version 99; this build reads version 1, 2, 3"
-    ) as info:
+    with pytest.raises(UnsupportedVersion, match="version 99; this build reads version 3") as info:
         decode_header(octets)
     assert info.value.version == 99

@@ -18,8 +18,8 @@ from hareline.storage.journal.format.message import (
     MessageRecord,
     decode_entries,
     decode_message,
-    encode_message,
 )
+from tests.support.encoders import encode_message
 from tests.support.segments import message_record
 
 FULL = message_record(

@@ -21,8 +21,9 @@ from hareline.storage.journal.format.message import (
     KIND_AND_MESSAGE_HEAD,
     MESSAGE_HEAD,
 )
-from hareline.storage.journal.format.records import Checkpoint, encode_checkpoint
+from hareline.storage.journal.format.records import Checkpoint
 from tests.crash.forgetful_files import ForgetfulFiles
+from tests.support.encoders import encode_checkpoint
 from tests.support.segments import SegmentWriter, message, settle
 
 PAGE = Path(__file__).resolve().parents[5] / "docs" / "journal-format.md"

@@ -26,10 +26,9 @@ from hareline.storage.journal.format.records import (
     decode_part,
     decode_return,
     decode_settle,
-    encode_checkpoint,
     encode_items,
-    encode_part,
 )
+from tests.support.encoders import encode_checkpoint, encode_part
 
 
 def test_items_come_back() -> None:

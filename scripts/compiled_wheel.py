@@ -25,6 +25,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 #: Modules below ``hareline``, as patterns; a ``*`` stands for dots too.
 COMPILED: Final = (
+    "later",
     "message.*",
     "wire.*",
     "amqp.*",

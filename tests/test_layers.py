@@ -29,6 +29,7 @@ OURS: dict[str, tuple[str, ...]] = {
     "compiled": (),
     "clock": (),
     "turn": (),
+    "later": ("turn", "clock", "compiled"),
     "events": (),
     "message": ("message", "wire.encoder", "wire.properties", "wire.property_parts", "wire.table"),
     "message.exported": ("message", "errors", "octets", "wire.properties", "wire.table"),
@@ -45,13 +46,13 @@ OURS: dict[str, tuple[str, ...]] = {
     ),
     "broker": (
         *("broker", "queues", "selectors", "errors", "clock", "compiled", "counts", "events"),
-        *("message", "storage.interface", "turn"),
+        *("later", "message", "storage.interface", "turn"),
     ),
     "storage": ("storage", "message", "errors", "events", "clock", "compiled"),
     "storage.journal": ("storage.journal", "errors"),
     "amqp": (
         *("amqp", "wire", "broker", "queues", "selectors", "auth", "turn", "clock", "message"),
-        *("errors", "events", "storage.interface", "compiled", "counts"),
+        *("errors", "events", "later", "storage.interface", "compiled", "counts"),
     ),
     "statistics": ("statistics", "clock", "counts"),
     "statistics.deliveries": ("amqp", "queues"),
@@ -65,7 +66,7 @@ OURS: dict[str, tuple[str, ...]] = {
     ),
     "administration": (
         *("administration", "amqp", "auth", "broker", "queues", "clock", "errors", "events"),
-        *("storage.administration", "octets", "patterns"),
+        *("later", "storage.administration", "octets", "patterns"),
     ),
     "management": (
         *("administration", "management", "broker", "queues", "auth", "settings", "errors"),

@@ -26,7 +26,6 @@ from hypothesis.stateful import initialize, invariant, precondition, rule
 from hareline.administration.changes import Changes
 from hareline.administration.policies import Policies
 from hareline.amqp.context import Context
-from hareline.amqp.shares import Shares
 from hareline.broker.operations import holding, moving
 from hareline.broker.operations.browsing import BrowsedPage, browse
 from hareline.broker.operations.holding import cancel_held, make_held_due
@@ -39,6 +38,7 @@ from hareline.broker.operations.targets import (
     Target,
 )
 from hareline.errors import PreconditionFailed
+from hareline.later import Shares
 from hareline.message import Message
 from hareline.queues.books import QueueBooks
 from hareline.queues.core.entry import QueueEntry

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable
 
 from hareline.amqp.context import Context
 from hareline.amqp.ports import LiveConnection
-from hareline.amqp.shares import Job
 from hareline.auth.users import INTERNAL
+from hareline.later import Job
 
 Change = Callable[[LiveConnection], None]
 

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from hareline.amqp.context import Context
-from hareline.amqp.shares import Job
 from hareline.broker.exchanges.exchange import Exchange
 from hareline.broker.vhost import VirtualHost
 from hareline.errors import PreconditionFailed
+from hareline.later import Job
 from hareline.queues.queue import Queue
 
 

@@ -8,9 +8,9 @@ Invariant: nothing is written to the definitions, which have nothing of it.
 
 from __future__ import annotations
 
-from hareline.amqp.shares import Job
 from hareline.broker.vhost import VirtualHost
 from hareline.clock import Clock
+from hareline.later import Job
 
 
 class VhostRemoval(Job):

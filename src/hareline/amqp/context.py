@@ -14,7 +14,6 @@ from hareline.amqp.open_counts import OpenCounts
 from hareline.amqp.ports import LiveConnection
 from hareline.amqp.product import ProductNames
 from hareline.amqp.publish_rate import PublishRates
-from hareline.amqp.shares import Shares
 from hareline.auth.backends import AuthChain
 from hareline.auth.mechanisms import MechanismRegistry
 from hareline.auth.users import UserRegistry
@@ -25,6 +24,7 @@ from hareline.broker.vhost import VirtualHost
 from hareline.clock import Clock
 from hareline.counts import BrokerCounts
 from hareline.events import Report
+from hareline.later import Shares
 from hareline.storage.interface import BodyStore
 from hareline.turn import Turn
 from hareline.wire.constants import FRAME_OVERHEAD

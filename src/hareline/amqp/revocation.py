@@ -17,9 +17,9 @@ from typing import Final
 from hareline import events
 from hareline.amqp.channel import Channel
 from hareline.amqp.consuming import ChannelConsumer
-from hareline.amqp.shares import Job
 from hareline.auth.grants import RightsPending
 from hareline.errors import AccessRefused
+from hareline.later import Job
 from hareline.wire.methods import commands
 
 _CONSUME: Final = commands.Basic.Consume.index

@@ -19,10 +19,10 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from hareline.amqp.settlement import reject_entries, release_entries, settle_entries
-from hareline.amqp.shares import Job, Shares
 from hareline.amqp.unacked import UnackedDeliveries
 from hareline.clock import Clock
 from hareline.errors import ContentTooLarge, NotKept
+from hareline.later import Job, Shares
 from hareline.queues.core.entry import QueueEntry
 from hareline.storage.interface import COMMIT_BYTES_MAX, MessageStore, StoreTransaction
 

@@ -17,10 +17,10 @@ from typing import Final
 from hareline.amqp.channel import Channel
 from hareline.amqp.connection import Connection
 from hareline.amqp.context import Context
-from hareline.amqp.shares import Job
 from hareline.auth.users import Identity
 from hareline.clock import Timers
 from hareline.errors import PreconditionFailed
+from hareline.later import Job
 from hareline.queues.core.entry import QueueEntry
 from hareline.queues.dispatch.reader import ReadingAccount
 from hareline.queues.orders.window import STEP_SPOOLED_BYTES

@@ -13,7 +13,6 @@ reported.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
@@ -21,11 +20,12 @@ from typing import TYPE_CHECKING, Final
 from hareline import events
 from hareline.clock import Clock, Timers
 from hareline.events import Report
+from hareline.later import ITEMS_MAX, Later, Loss
 from hareline.message import Address, Table, Timestamp, broker_message
 from hareline.queues.core.archiving import archive_message
 from hareline.queues.core.kinds import KEEPS_NONE, TAKEN
 from hareline.storage.interface import MessageStore
-from hareline.turn import Dispatching, Turn
+from hareline.turn import Turn
 
 if TYPE_CHECKING:
     from hareline.broker.exchanges.bindings import Binding, BindingTable
@@ -36,34 +36,24 @@ if TYPE_CHECKING:
 EVENT_EXCHANGE: Final = "amq.rabbitmq.event"
 #: Who acts where no user does.
 BROKER_ITSELF: Final = "rmq-internal"
-SHARE_S: Final = 0.005  # of a turn
-EVENTS_PER_LOOK: Final = 16
-WAITING_MAX: Final = 50_000  # events of some 500 octets
-REPORT_S: Final = 1.0  # after the first loss, and then as often
 
 
-class EventExchange(Dispatching):
+class EventExchange:
     """``actor``: the user for whom the broker works now. ``node``: the name of the broker.
 
-    ``published_count``, ``lost_count``: events.
+    ``published_count``, ``lost``: events.
     """
 
     __slots__ = (
         "_addresses",
         "_bindings",
         "_clock",
-        "_is_marked",
-        "_is_report_due",
-        "_lost_reason",
+        "_later",
         "_report",
         "_routing",
         "_store",
-        "_timers",
-        "_turn",
-        "_unreported_count",
-        "_waiting",
         "actor",
-        "lost_count",
+        "lost",
         "node",
         "published_count",
     )
@@ -71,23 +61,17 @@ class EventExchange(Dispatching):
     def __init__(
         self, turn: Turn, clock: Clock, timers: Timers, report: Report, *, node: str
     ) -> None:
-        self._turn = turn
         self._clock = clock
-        self._timers = timers
         self._report = report
         self.node = node
         self.actor = BROKER_ITSELF
         self._routing: Routing | None = None
         self._bindings: BindingTable | None = None
         self._store: MessageStore | None = None
-        self._waiting: deque[tuple[str, Table]] = deque()
+        self._later = Later(turn, self._publish, slows_publishers=True)
         self._addresses: dict[str, Address] = {}
-        self._is_marked = False
-        self._is_report_due = False
-        self._unreported_count = 0
-        self._lost_reason = ""
+        self.lost = Loss(timers, self._report_loss)
         self.published_count = 0
-        self.lost_count = 0
 
     def open(self, routing: Routing, bindings: BindingTable, store: MessageStore) -> None:
         """Publish in this virtual host, which has the exchange; until then nothing is wanted."""
@@ -115,15 +99,12 @@ class EventExchange(Dispatching):
         """Publish an event soon, if any is wanted. ``fields``: its headers; None: left out."""
         if not self.is_wanted:
             return
-        if len(self._waiting) >= WAITING_MAX:
-            self._lose(1, "too many at once")
+        if len(self._later.waiting) >= ITEMS_MAX:
+            self.lost.add("too many at once")
             return
         headers = Table({name: value for name, value in fields.items() if value is not None})
         headers["timestamp_in_ms"] = self._clock.now_ms
-        self._waiting.append((key, headers))
-        if not self._is_marked:
-            self._is_marked = True
-            self._turn.mark_queue(self)
+        self._later.add((key, headers))
 
     def on_queue(self, key: str, vhost_name: str, queue: Queue) -> None:
         """``queue.created`` or ``queue.deleted``."""
@@ -177,19 +158,8 @@ class EventExchange(Dispatching):
 
     # ---------------------------------------------------------------------- publishing
 
-    def dispatch(self) -> bool:
-        """Publish events for a share of the turn; True if there are more."""
-        waiting = self._waiting
-        due_s = self._turn.now() + SHARE_S
-        while waiting:
-            for _ in range(min(EVENTS_PER_LOOK, len(waiting))):
-                self._publish(*waiting.popleft())
-            if self._turn.now() > due_s:
-                break
-        self._is_marked = bool(waiting)
-        return self._is_marked
-
-    def _publish(self, key: str, headers: Table) -> None:
+    def _publish(self, event: tuple[str, Table]) -> None:
+        key, headers = event
         routing, store = self._routing, self._store
         assert routing is not None
         assert store is not None
@@ -203,13 +173,13 @@ class EventExchange(Dispatching):
                 timestamp=Timestamp(now_ms // 1000),
             )
         except ValueError as problem:  # an argument that was never on the wire
-            self._lose(1, str(problem))
+            self.lost.add(str(problem))
             return
         queues, archives = routing.route_by_name(EVENT_EXCHANGE, [key], message)
         if store.refusal:
             takers = tuple([queue for queue in queues if queue.keeps == KEEPS_NONE])
             if len(takers) < len(queues) or archives:
-                self._lose(1, store.refusal)
+                self.lost.add(store.refusal)
             queues, archives = takers, ()
         takers = tuple([queue for queue in queues if queue.put(message) == TAKEN])
         archive_message(message, takers, archives)
@@ -221,15 +191,5 @@ class EventExchange(Dispatching):
             address = self._addresses[key] = Address.of(EVENT_EXCHANGE, key)
         return address
 
-    def _lose(self, count: int, reason: str) -> None:
-        self.lost_count += count
-        self._unreported_count += count
-        self._lost_reason = reason
-        if not self._is_report_due:
-            self._is_report_due = True
-            self._timers.call_later(REPORT_S, self._report_loss)
-
-    def _report_loss(self) -> None:
-        self._is_report_due = False
-        count, self._unreported_count = self._unreported_count, 0
-        self._report(events.EVENTS_LOST, count=count, reason=self._lost_reason)
+    def _report_loss(self, count: int, reason: str) -> None:
+        self._report(events.EVENTS_LOST, count=count, reason=reason)

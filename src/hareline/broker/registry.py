@@ -42,6 +42,7 @@ from hareline.queues.core.ownership import may_use
 from hareline.queues.declare.arguments import QueueArguments
 from hareline.queues.queue import Queue
 from hareline.storage.interface import DefinitionStore
+from hareline.turn import Turn
 
 RESERVED_PREFIX: Final = "amq."
 DEFAULT_EXCHANGE_REFUSED: Final = "operation not permitted on the default exchange"
@@ -73,6 +74,7 @@ class Registry:
         report: Report,
         clock: Clock,
         timers: Timers,
+        turn: Turn,
         counts: VhostCounts,
         whole: BrokerCapacity,
     ) -> None:
@@ -103,7 +105,7 @@ class Registry:
             self.routing.mark_changed,
             self.routing.mark_publishers,
             self._exists,
-            Unbinding(clock, timers),
+            Unbinding(turn),
             self._check_new_binding,
         )
         self.capacity = VhostCapacity(

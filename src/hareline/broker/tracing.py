@@ -13,7 +13,6 @@ sighting is published, or counted as lost and reported.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
 from dataclasses import fields
 from typing import Final, NamedTuple
@@ -24,6 +23,7 @@ from hareline.broker.routing import Routing
 from hareline.clock import Clock, Timers
 from hareline.errors import MalformedFrame, StoreError
 from hareline.events import Report
+from hareline.later import ITEMS_MAX, Later, Loss
 from hareline.message import (
     Address,
     Message,
@@ -38,16 +38,12 @@ from hareline.queues.core.entry import QueueEntry
 from hareline.queues.core.kinds import KEEPS_ALL, TAKEN
 from hareline.queues.queue import Queue
 from hareline.storage.interface import MessageStore
-from hareline.turn import Dispatching, Turn
+from hareline.turn import Turn
 
 TRACE_EXCHANGE: Final = "amq.rabbitmq.trace"
-SHARE_S: Final = 0.005  # of a turn; some hundred copies
-COPIES_PER_LOOK: Final = 16
-WAITING_MAX: Final = 50_000  # sightings
 WAITING_BYTES_MAX: Final = 67_108_864
 ADDRESSES_MAX: Final = 8_192
 SHORT_STRING_MAX: Final = 255  # octets
-REPORT_S: Final = 1.0  # after the first loss, and then as often
 _INT32_MAX: Final = (1 << 31) - 1
 
 
@@ -69,29 +65,24 @@ class Sighting(NamedTuple):
     redelivered: int
 
 
-class Firehose(Dispatching):
+class Firehose:
     """``is_on``: channels have taps. ``node``: the name that copies say they come from.
 
-    ``published_count``, ``lost_count``: copies that were published, and sightings that were not.
+    ``published_count``, ``lost``: copies that were published, and sightings that were not.
     """
 
     __slots__ = (
         "_addresses",
         "_bindings",
         "_clock",
-        "_is_marked",
-        "_is_report_due",
+        "_later",
         "_report",
         "_routing",
         "_store",
-        "_timers",
-        "_turn",
-        "_unreported_count",
         "_vhost_name",
-        "_waiting",
         "_waiting_bytes",
         "is_on",
-        "lost_count",
+        "lost",
         "node",
         "published_count",
     )
@@ -110,21 +101,16 @@ class Firehose(Dispatching):
         self._vhost_name = vhost_name
         self._routing = routing
         self._bindings = bindings
-        self._turn = turn
         self._clock = clock
-        self._timers = timers
         self._store = store
         self._report = report
-        self._waiting: deque[Sighting] = deque()
+        self._later = Later(turn, self._publish, slows_publishers=True)
         self._waiting_bytes = 0
         self._addresses: dict[str, Address] = {}
-        self._is_marked = False
-        self._is_report_due = False
-        self._unreported_count = 0
         self.is_on = False
         self.node = ""
+        self.lost = Loss(timers, self._report_loss)
         self.published_count = 0
-        self.lost_count = 0
 
     # ---------------------------------------------------------------------- switching
 
@@ -135,7 +121,7 @@ class Firehose(Dispatching):
         self.is_on = is_on
         self._routing.mark_changed()  # routes know whether publishes by them are traced
         if not is_on:
-            self._waiting.clear()
+            self._later.waiting.clear()
             self._waiting_bytes = 0
         return True
 
@@ -161,50 +147,25 @@ class Firehose(Dispatching):
                 try:
                     message = message.unwritten()  # whole: its entry may be gone before its turn
                 except StoreError:
-                    self._lose()
+                    self.lost.add("")
                     continue
             redelivered = int(entry.delivery_count > 0)
             self._gather(Sighting(key, message, origin, (), redelivered))
 
     def _gather(self, sighting: Sighting) -> None:
-        if len(self._waiting) >= WAITING_MAX or self._waiting_bytes >= WAITING_BYTES_MAX:
-            self._lose()
+        if len(self._later.waiting) >= ITEMS_MAX or self._waiting_bytes >= WAITING_BYTES_MAX:
+            self.lost.add("")
             return
-        self._waiting.append(sighting)
         self._waiting_bytes += sighting.message.size
-        if not self._is_marked:
-            self._is_marked = True
-            self._turn.mark_queue(self)
+        self._later.add(sighting)
 
-    def _lose(self) -> None:
-        self.lost_count += 1
-        self._unreported_count += 1
-        if not self._is_report_due:
-            self._is_report_due = True
-            self._timers.call_later(REPORT_S, self._report_loss)
-
-    def _report_loss(self) -> None:
-        self._is_report_due = False
-        count, self._unreported_count = self._unreported_count, 0
+    def _report_loss(self, count: int, _reason: str) -> None:
         self._report(events.TRACES_LOST, vhost=self._vhost_name, count=count)
 
     # ---------------------------------------------------------------------- publishing
 
-    def dispatch(self) -> bool:
-        """Publish copies for a share of the turn; True if there are more."""
-        waiting = self._waiting
-        due_s = self._turn.now() + SHARE_S
-        while waiting:
-            for _ in range(min(COPIES_PER_LOOK, len(waiting))):
-                sighting = waiting.popleft()
-                self._waiting_bytes -= sighting.message.size
-                self._publish(sighting)
-            if self._turn.now() > due_s:
-                break
-        self._is_marked = bool(waiting)
-        return self._is_marked
-
     def _publish(self, sighting: Sighting) -> None:
+        self._waiting_bytes -= sighting.message.size
         address = self._address(sighting.key)
         try:
             headers = self._headers(sighting)
@@ -213,13 +174,13 @@ class Firehose(Dispatching):
                 TRACE_EXCHANGE, [address.routing_key], copy
             )
         except (MalformedFrame, StoreError, ValueError):
-            self._lose()  # headers that cannot be read, or not be written once more
+            self.lost.add("")  # headers that cannot be read, or not be written once more
             return
         copy.forget_properties()
         if self._store.refusal:
             takers = tuple([queue for queue in queues if queue.keeps != KEEPS_ALL])
             if len(takers) < len(queues) or archives:
-                self._lose()
+                self.lost.add("")
             queues, archives = takers, ()
         takers = tuple([queue for queue in queues if queue.put(copy) == TAKEN])
         archive_message(copy, takers, archives)

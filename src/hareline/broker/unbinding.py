@@ -2,7 +2,7 @@
 
 ``broker.binder`` hands them over when it has forgotten them. A pattern is some microseconds of
 work, and a queue may have hundreds of thousands: what is more than ``AT_ONCE`` goes in shares of
-the next rounds of the event loop. Until then the exchange still finds what is gone, and
+the next turns. Until then the exchange still finds what is gone, and
 ``broker.routing`` passes it over. An exchange where what is bound changes where others are routed
 to gives all of its bindings up at once.
 
@@ -11,19 +11,18 @@ Invariant: no binding is matched any more when nothing waits here.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from hareline.broker.exchanges.bindings import Binding, Bindings
 from hareline.broker.exchanges.exchange import Destination, Exchange
-from hareline.clock import Clock, Timers
+from hareline.later import Later
+from hareline.turn import Turn
 
 #: Some 2 ms.
 AT_ONCE: Final = 1_000
-SHARE_S: Final = 0.004
-#: Between two looks at the clock.
-PER_LOOK: Final = 64
+#: Some 10 us.
+PER_ITEM: Final = 4
 #: Where each binding is matched for itself.
 MATCHED_ALONE: Final = frozenset(("direct", "fanout", "headers", "topic"))
 
@@ -43,16 +42,13 @@ class Leaving(NamedTuple):
 class Unbinding:
     """The bindings of one virtual host that are still to be taken out of their exchanges."""
 
-    __slots__ = ("_clock", "_timers", "_waiting")
+    __slots__ = ("_later",)
 
-    def __init__(self, clock: Clock, timers: Timers) -> None:
-        self._clock = clock
-        self._timers = timers
-        self._waiting: deque[Leaving] = deque()
+    def __init__(self, turn: Turn) -> None:
+        self._later = Later(turn, self._go_on, slows_publishers=False)
 
     def release(self, leaving: Iterable[Leaving]) -> None:
         """Take these out of their exchanges: the first ones at once, the rest in shares."""
-        had_waiting = bool(self._waiting)
         at_once = AT_ONCE
         for each in leaving:
             count = len(each.bindings)
@@ -61,26 +57,16 @@ class Unbinding:
                 at_once -= count
             _unbind(each, count)
             if each.bindings:
-                self._waiting.append(each)
-        if self._waiting and not had_waiting:
-            self._timers.call_later(0.0, self._go_on)
+                self._later.add(each)
 
-    def _go_on(self) -> None:
-        waiting, clock = self._waiting, self._clock
-        end_s = clock.running_s() + SHARE_S
-        while waiting:
-            first = waiting[0]
-            _unbind(first, min(PER_LOOK, len(first.bindings)))
-            if not first.bindings:
-                waiting.popleft()
-            if clock.running_s() >= end_s:
-                break
-        if waiting:
-            self._timers.call_later(0.0, self._go_on)
+    def _go_on(self, leaving: Leaving) -> None:
+        _unbind(leaving, min(PER_ITEM, len(leaving.bindings)))
+        if leaving.bindings:
+            self._later.add(leaving)
 
     def __len__(self) -> int:
         """How many are still to be taken out."""
-        return sum(len(each.bindings) for each in self._waiting)
+        return sum(len(each.bindings) for each in self._later.waiting)
 
 
 def _unbind(leaving: Leaving, count: int) -> None:

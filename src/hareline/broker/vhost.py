@@ -90,7 +90,7 @@ class VirtualHost:
         self._definitions = definitions
         whole = BrokerCapacity(self.counts.broker.limits_reached) if whole is None else whole
         registry = self._registry = Registry(
-            name, definitions, report, clock, timers, self.counts, whole
+            name, definitions, report, clock, timers, turn, self.counts, whole
         )
         self.capacity = registry.capacity
         self.exchanges = registry.exchanges

@@ -158,12 +158,12 @@ def _copies(source: MetricsSource) -> str:
     lines = [head(PREFIX, _TRACED)]
     for vhost in source.context.vhosts.values():
         firehose, of_vhost = vhost.firehose, label("vhost", vhost.name)
-        outcomes = {"published": firehose.published_count, "lost": firehose.lost_count}
+        outcomes = {"published": firehose.published_count, "lost": firehose.lost.count}
         lines += _by_outcome(_TRACED, f"{of_vhost},", outcomes)
     events = source.context.events
     if events is not None:
         lines.append(head(PREFIX, _EVENTS))
-        outcomes = {"published": events.published_count, "lost": events.lost_count}
+        outcomes = {"published": events.published_count, "lost": events.lost.count}
         lines += _by_outcome(_EVENTS, "", outcomes)
     return "".join(lines)
 

@@ -6,7 +6,7 @@ import pytest
 
 from hareline.administration.connection_changes import ConnectionChanges
 from hareline.amqp.ports import LiveConnection
-from hareline.amqp.shares import SHARE_S
+from hareline.later import SHARE_S
 from tests.support.administered import Administered
 
 

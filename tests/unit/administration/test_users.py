@@ -9,10 +9,10 @@ import pytest
 from hareline import events
 from hareline.administration import AdministrationError
 from hareline.administration.origins import Origins
-from hareline.amqp.shares import SHARE_S
 from hareline.auth.passwords import hash_password
 from hareline.auth.permissions import ALL_PERMISSIONS
 from hareline.auth.users import User
+from hareline.later import SHARE_S
 from hareline.wire.methods import commands
 from tests.support.administered import Administered
 from tests.support.login_work import authenticate

@@ -8,6 +8,7 @@ from hareline import events
 from hareline.amqp.tracing import set_tracing
 from hareline.broker import tracing
 from hareline.broker.tracing import TRACE_EXCHANGE
+from hareline.later import REPORT_S
 from hareline.wire.methods import commands
 from hareline.wire.properties import Properties
 from hareline.wire.table import SignedInt, Table, Timestamp
@@ -240,11 +241,11 @@ def test_with_audit_both_see_the_message() -> None:
 def test_what_is_more_than_it_can_hold_is_lost_and_reported(
     firehose: Firehose, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tracing, "WAITING_MAX", 2)
+    monkeypatch.setattr(tracing, "ITEMS_MAX", 2)
     for _ in range(5):
         firehose.peer.publish(1, "q", b"x")
     assert len(firehose.keys()) == 2
-    firehose.broker.advance(tracing.REPORT_S)
+    firehose.broker.advance(REPORT_S)
     assert firehose.broker.reported(events.TRACES_LOST) == [{"vhost": "/", "count": 3}]
 
 

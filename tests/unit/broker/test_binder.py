@@ -16,7 +16,6 @@ from hareline.queues.queue import Queue
 from hareline.storage.memory import MemoryDefinitions
 from tests.support.messages import make_message
 from tests.support.stores import FakeDefinitions
-from tests.support.timers import ManualTimers
 from tests.support.turns import ManualTurn
 
 OLD, NEW = {"x-filter-jms-selector": "n = 1"}, {"x-filter-jms-selector": "n = 2"}
@@ -28,14 +27,13 @@ class Place:
     def __init__(self, definitions: MemoryDefinitions | None = None) -> None:
         self.definitions = definitions or FakeDefinitions()
         self.changes = 0
-        timers = ManualTimers()
         self.binder = Binder(
             "/",
             self.definitions,
             self._on_changed,
             self._on_changed,
             lambda _: True,
-            Unbinding(timers.clock, timers),
+            Unbinding(ManualTurn()),
             lambda _: None,
         )
         self.exchange = TopicExchange("x")

@@ -10,6 +10,7 @@ from hareline.broker.event_exchange import EVENT_EXCHANGE, EventExchange
 from hareline.broker.vhost import VirtualHost
 from hareline.errors import AccessRefused
 from hareline.events import Event
+from hareline.later import ITEMS_PER_LOOK
 from hareline.queues.core.kinds import KEEPS_PERSISTENT
 from hareline.queues.queue import Queue
 from tests.support.timers import ManualTimers
@@ -106,25 +107,26 @@ def test_many_are_published_in_shares(stand: Stand, monkeypatch: pytest.MonkeyPa
     stand.bind()
     times = iter(range(100_000))
     monkeypatch.setattr(stand.turn, "now", lambda: float(next(times)))
-    count = 3 * event_exchange.EVENTS_PER_LOOK
+    count = 3 * ITEMS_PER_LOOK
     for number in range(count):
         stand.events.emit("queue.created", {"name": str(number)})
-    assert stand.events.dispatch()
-    assert stand.events.published_count == event_exchange.EVENTS_PER_LOOK
+    stand.turn.step()
+    assert stand.turn.is_behind
+    assert stand.events.published_count == ITEMS_PER_LOOK
     assert len(stand.keys()) == count
 
 
 def test_more_than_it_can_hold_is_lost_and_reported(
     stand: Stand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(event_exchange, "WAITING_MAX", 1)
+    monkeypatch.setattr(event_exchange, "ITEMS_MAX", 1)
     stand.bind()
     for _ in range(3):
         stand.events.emit("queue.created", {})
     assert stand.keys() == ["queue.created"]
     stand.timers.advance(1000)
     assert stand.reports == [(events.EVENTS_LOST, {"count": 2, "reason": "too many at once"})]
-    assert stand.events.lost_count == 2
+    assert stand.events.lost.count == 2
 
 
 def test_what_cannot_be_kept_is_lost_and_reported(stand: Stand) -> None:
@@ -146,4 +148,4 @@ def test_a_field_that_no_table_can_hold_costs_its_event(stand: Stand) -> None:
     stand.events.emit("parameter.set", {"value": 1 << 80})
     stand.events.emit("parameter.set", {"value": 1})
     assert stand.keys() == ["parameter.set"]
-    assert stand.events.lost_count == 1
+    assert stand.events.lost.count == 1

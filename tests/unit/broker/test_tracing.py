@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import pytest
 
-from hareline.broker import tracing
 from hareline.broker.tracing import TRACE_EXCHANGE, Origin
 from hareline.errors import StoreError
+from hareline.later import ITEMS_PER_LOOK
 from hareline.message import ContentSource, Message, StoredMessage, Timestamp
 from hareline.queues.core.kinds import KEEPS_ALL
 from hareline.queues.queue import Queue
@@ -103,7 +103,7 @@ def test_a_delivery_that_cannot_be_read_is_lost(stand: Stand) -> None:
     entry.message = StoredMessage(message, disk, 1)
     stand.firehose.on_delivered([entry], "source", ORIGIN)
     stand.turn.run()
-    assert (stand.copies.ready_count, stand.firehose.lost_count) == (0, 1)
+    assert (stand.copies.ready_count, stand.firehose.lost.count) == (0, 1)
 
 
 def test_headers_that_cannot_be_read_cost_their_copy(stand: Stand) -> None:
@@ -112,7 +112,7 @@ def test_headers_that_cannot_be_read_cost_their_copy(stand: Stand) -> None:
     stand.publish(broken)
     stand.publish(message)
     stand.turn.run()
-    assert (stand.copies.ready_count, stand.firehose.lost_count) == (1, 1)
+    assert (stand.copies.ready_count, stand.firehose.lost.count) == (1, 1)
 
 
 def test_a_store_without_room_gets_no_copies(stand: Stand) -> None:
@@ -123,7 +123,7 @@ def test_a_store_without_room_gets_no_copies(stand: Stand) -> None:
     stand.publish(make_message(b"x"))
     stand.turn.run()
     assert (kept.ready_count, stand.copies.ready_count) == (0, 1)
-    assert stand.firehose.lost_count == 1
+    assert stand.firehose.lost.count == 1
 
 
 def test_a_long_backlog_is_published_in_shares(
@@ -132,11 +132,12 @@ def test_a_long_backlog_is_published_in_shares(
     """The turn's clock moves on with each look, so that a share is one look long."""
     times = iter(range(100_000))
     monkeypatch.setattr(stand.turn, "now", lambda: float(next(times)))
-    count = 3 * tracing.COPIES_PER_LOOK
+    count = 3 * ITEMS_PER_LOOK
     for _ in range(count):
         stand.publish(make_message(b"x"))
-    assert stand.firehose.dispatch()
-    assert stand.firehose.published_count == tracing.COPIES_PER_LOOK
+    stand.turn.step()
+    assert stand.turn.is_behind
+    assert stand.firehose.published_count == ITEMS_PER_LOOK
     stand.turn.run()
     assert stand.copies.ready_count == count
 

@@ -9,34 +9,29 @@ import pytest
 from hareline.broker.exchange_types import create_exchange
 from hareline.broker.exchanges.bindings import Binding
 from hareline.broker.exchanges.exchange import Destination, Exchange
-from hareline.broker.unbinding import AT_ONCE, PER_LOOK, SHARE_S, Leaving, Unbinding
+from hareline.broker.unbinding import AT_ONCE, PER_ITEM, Leaving, Unbinding
 from hareline.broker.vhost import VirtualHost
-from hareline.clock import ManualClock
+from hareline.later import SHARE_S
 from hareline.queues.orders.fifo import FifoOrder
 from hareline.queues.queue import Queue
 from tests.support.messages import make_message
-from tests.support.timers import ManualTimers
 from tests.support.turns import ManualTurn
 from tests.support.vhosts import ME, declare, make_vhost
 
-MANY = AT_ONCE + 20 * PER_LOOK
+MANY = AT_ONCE + 300 * PER_ITEM
 
 
-class Calls(ManualTimers):
-    """Calls that a test makes one by one."""
+class SlowTurn(ManualTurn):
+    """Each look at the clock takes a quarter of a share."""
 
-    def step(self) -> None:
-        timer = self.pending[0]
-        timer.is_pending = False
-        timer.callback()
+    def __init__(self) -> None:
+        super().__init__()
+        self.looks = 0
+        self.now = self._look
 
-
-class SlowClock(ManualClock):
-    """Each look takes a quarter of a share."""
-
-    def running_s(self) -> float:
-        self.monotonic_s += SHARE_S / 4
-        return self.monotonic_s
+    def _look(self) -> float:
+        self.looks += 1
+        return self.looks * SHARE_S / 4
 
 
 def leaving(source: Exchange, bound: Destination, count: int) -> list[Leaving]:
@@ -53,40 +48,36 @@ def matched(exchange: Exchange, count: int) -> int:
 
 
 def test_the_first_are_taken_out_at_once_and_the_rest_in_shares() -> None:
-    clock = SlowClock()
-    timers = Calls(clock)
-    unbinding = Unbinding(clock, timers)
+    turn = SlowTurn()
+    unbinding = Unbinding(turn)
     exchange = create_exchange("topic", "e")
     queue = Queue("q", FifoOrder(), ManualTurn())
     unbinding.release(leaving(exchange, queue, MANY))
     left = [len(unbinding)]
     assert left == [MANY - AT_ONCE]
     while len(unbinding):
-        assert len(timers.pending) == 1
-        timers.step()
+        turn.step()
+        assert not turn.is_behind, "publishers are made to pause"
         left.append(len(unbinding))
-        assert 0 < left[-2] - left[-1] <= 4 * PER_LOOK, "a share"
+        assert 0 < left[-2] - left[-1] <= 5 * PER_ITEM, "a share"
     assert matched(exchange, MANY) == 0
-    assert not timers.pending
+    assert not turn.is_armed
 
 
 def test_what_comes_meanwhile_waits_for_its_turn() -> None:
-    clock = SlowClock()
-    timers = Calls(clock)
-    unbinding = Unbinding(clock, timers)
+    turn = SlowTurn()
+    unbinding = Unbinding(turn)
     exchange = create_exchange("topic", "e")
     for name in ("q", "r"):
         queue = Queue(name, FifoOrder(), ManualTurn())
         unbinding.release(leaving(exchange, queue, MANY))
-    assert len(timers.pending) == 1
     while len(unbinding):
-        timers.step()
+        turn.step()
     assert matched(exchange, MANY) == 0
 
 
 def test_where_bindings_are_not_matched_one_by_one_all_of_them_go_at_once() -> None:
-    clock = SlowClock()
-    unbinding = Unbinding(clock, ManualTimers(clock))
+    unbinding = Unbinding(ManualTurn())
     exchange = create_exchange("x-random", "h")
     queue = Queue("q", FifoOrder(), ManualTurn())
     bindings = {}
@@ -100,13 +91,13 @@ def test_where_bindings_are_not_matched_one_by_one_all_of_them_go_at_once() -> N
 
 
 @pytest.fixture
-def timers() -> ManualTimers:
-    return ManualTimers(ManualClock())
+def turn() -> ManualTurn:
+    return ManualTurn()
 
 
 @pytest.fixture
-def vhost(timers: ManualTimers) -> VirtualHost:
-    return make_vhost(ManualTurn(), timers=timers)
+def vhost(turn: ManualTurn) -> VirtualHost:
+    return make_vhost(turn)
 
 
 def bind_many(vhost: VirtualHost, queue: Queue, arguments: Mapping[str, object]) -> None:
@@ -116,7 +107,7 @@ def bind_many(vhost: VirtualHost, queue: Queue, arguments: Mapping[str, object])
 
 @pytest.mark.parametrize("arguments", [{}, {"x-filter-jms-selector": "TRUE"}])
 def test_a_deleted_queue_gets_nothing_and_a_new_one_of_its_name_does(
-    vhost: VirtualHost, timers: ManualTimers, arguments: Mapping[str, object]
+    vhost: VirtualHost, turn: ManualTurn, arguments: Mapping[str, object]
 ) -> None:
     queue = declare(vhost, "q")
     bind_many(vhost, queue, arguments)
@@ -129,7 +120,7 @@ def test_a_deleted_queue_gets_nothing_and_a_new_one_of_its_name_does(
     again = declare(vhost, "q")
     vhost.bind("amq.topic", "queue", again, "a.0.*", arguments)
     assert vhost.routing.route(exchange, [key], make_message())[0] == (again,)
-    timers.advance(0)
+    turn.run()
     assert vhost.routing.route(exchange, [key], make_message())[0] == (again,)
     assert len(list(exchange.match(key, make_message()))) == 1
     vhost.delete_queue("q", ME)
@@ -165,7 +156,7 @@ def test_a_message_that_finds_nothing_but_a_deleted_exchange_takes_the_alternate
 
 
 def test_a_deleted_exchange_lets_go_of_its_bindings_in_shares(
-    vhost: VirtualHost, timers: ManualTimers
+    vhost: VirtualHost, turn: ManualTurn
 ) -> None:
     def declare_exchange(name: str) -> Exchange:
         return vhost.declare_exchange(
@@ -181,7 +172,7 @@ def test_a_deleted_exchange_lets_go_of_its_bindings_in_shares(
     assert matched(source, MANY) == MANY - AT_ONCE
     again = declare_exchange("e")
     vhost.bind("e", "queue", queue, "a.0.*", {})
-    timers.advance(0)
+    turn.run()
     assert matched(source, MANY) == 0
     assert vhost.routing.route(again, ["a.0.b"], make_message())[0] == (queue,)
     assert vhost.bindings.from_source("e") == vhost.bindings.to_destination("queue", "q")

@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from hareline.amqp.shares import SHARE_S, Job, Shares
 from hareline.clock import ManualClock
+from hareline.later import ITEMS_PER_LOOK, SHARE_S, Job, Later, Loss, Shares
+from tests.support.timers import ManualTimers
 from tests.support.turns import ManualTurn
 
 STEP_S = SHARE_S / 8
@@ -149,3 +150,50 @@ def test_all_that_is_left_is_done_when_the_broker_stops(
     waiting.go_on()  # the store's callback comes all the same
     run_turns(turn)
     assert len(done) == 2
+
+
+class TestItems:
+    @pytest.mark.parametrize("slows_publishers", [False, True])
+    def test_those_that_a_turn_has_no_time_for_come_in_the_next(
+        self, turn: ManualTurn, slows_publishers: bool
+    ) -> None:
+        looks = iter(range(100))
+        turn.now = lambda: float(next(looks))
+        got: list[int] = []
+        later = Later(turn, got.append, slows_publishers=slows_publishers)
+        for number in range(ITEMS_PER_LOOK + 3):
+            later.add(number)
+        turn.step()
+        assert got == list(range(ITEMS_PER_LOOK))
+        assert turn.is_behind is slows_publishers
+        turn.step()
+        assert got == list(range(ITEMS_PER_LOOK + 3))
+        assert not turn.is_behind
+        assert not turn.is_armed
+
+    @pytest.mark.parametrize("slows_publishers", [False, True])
+    def test_a_bug_with_one_keeps_no_other_back(
+        self, turn: ManualTurn, slows_publishers: bool
+    ) -> None:
+        got: list[float] = []
+        later = Later[int](turn, lambda n: got.append(1 / n), slows_publishers=slows_publishers)
+        for number in (1, 0, 2):
+            later.add(number)
+        with pytest.raises(ZeroDivisionError):
+            turn.step()
+        turn.run()
+        assert got == [1.0, 0.5]
+
+
+def test_losses_are_counted_and_reported_once_a_second() -> None:
+    timers = ManualTimers()
+    told: list[tuple[int, str]] = []
+    loss = Loss(timers, lambda count, reason: told.append((count, reason)))
+    loss.add("no room")
+    loss.add("the store has failed")
+    assert told == []
+    timers.advance(1000)
+    loss.add("no room")
+    timers.advance(5000)
+    assert told == [(2, "the store has failed"), (1, "no room")]
+    assert loss.count == 3

@@ -217,7 +217,6 @@ HOT = (
     "amqp.input_gate",
     "amqp.inspection",
     "amqp.output",
-    "amqp.settlement",
     "amqp.settling",
     "amqp.tallies",
     "amqp.unacked",

@@ -30,9 +30,8 @@ from hareline.amqp.delivery_port import DeliveryPort
 from hareline.amqp.ports import ConnectionPort
 from hareline.amqp.prefetch import ChannelPrefetch
 from hareline.amqp.publishing import Publishing
-from hareline.amqp.redelivery import Redelivery
 from hareline.amqp.reply_to import ReplyConsumer
-from hareline.amqp.settling import Settling
+from hareline.amqp.settling import Redelivery, Settling
 from hareline.auth.permissions import AccessChecker
 from hareline.broker.tracing import Origin, Tap
 from hareline.broker.vhost import generated_name

@@ -1,26 +1,27 @@
 """basic.ack, nack, reject and recover of one channel.
 
-``ack`` is a lane of the decoder; nack, reject and recover come through the channel's dispatch
-table. In a transaction the same settlements are kept until tx.commit (``amqp.transactions``); in
-the qpid dialect only acknowledgements are.
-
-Invariant: every entry taken from ``unacked`` is settled or released exactly once, and its consumer
-gets its credit back.                                                                       [hot]
+``ack`` is a lane of the decoder; the others come through the table of methods. A transaction keeps
+settlements until tx.commit (``amqp.transactions``). Each entry taken from ``unacked`` is settled,
+released or sent again exactly once.                                                        [hot]
 """
 
 from __future__ import annotations
 
+from collections import deque
+from typing import Final
+
+from hareline.amqp.delivery_port import DeliveryPort
 from hareline.amqp.dialect import RABBITMQ, Dialect
-from hareline.amqp.settlement import reject_entries, release_entries, settle_entries
 from hareline.amqp.transactions import Transaction
-from hareline.amqp.unacked import UnackedDeliveries
+from hareline.amqp.unacked import UnackedDeliveries, reject_entries, release_entries, settle_entries
 from hareline.errors import PreconditionFailed
-from hareline.queues.core.entry import QueueEntry
+from hareline.queues.core.entry import SETTLED, QueueEntry, mark_redelivered
+from hareline.queues.core.lane import BATCH_BYTES
+from hareline.queues.queue import Queue
 from hareline.wire.constants import BASIC_ACK
 from hareline.wire.decoder import SettleLane
 
-_BASIC_CLASS = BASIC_ACK >> 16
-_ACK_METHOD = BASIC_ACK & 0xFFFF
+ENTRIES_PER_TURN: Final = 2048  # of a redelivery, as a queue's share of a turn
 
 
 class Settling(SettleLane):
@@ -90,37 +91,21 @@ class Settling(SettleLane):
         unacked = self.unacked
         if is_multiple and tag == 0:
             return unacked.take_all()
-        if not self._is_outstanding(tag):
-            return [unacked.entries.pop(lower) for lower in self._below(tag, is_multiple)]
-        if is_multiple:
-            return unacked.take_up_to(tag)
-        return [unacked.entries.pop(tag)]
+        if tag in unacked:
+            return unacked.take_up_to(tag) if is_multiple else [unacked.entries.pop(tag)]
+        if not self._dialect.ignores_unknown_tags:
+            raise unknown_tag(tag)
+        lower_tags = unacked.tags_up_to(tag) if is_multiple else []
+        return [unacked.entries.pop(lower) for lower in lower_tags]
 
     def _take_deliveries(self, tag: int, is_multiple: bool) -> list[tuple[int, QueueEntry]]:
         """As ``_take``, with the tags, which a rollback needs."""
         unacked = self.unacked
-        if is_multiple and tag == 0:
-            tags = unacked.tags()
-            return list(zip(tags, unacked.take_all(), strict=True))
-        if not self._is_outstanding(tag):
-            tags = self._below(tag, is_multiple)
-            return [(lower, unacked.entries.pop(lower)) for lower in tags]
-        if is_multiple:
-            tags = unacked.tags_up_to(tag)
-            return list(zip(tags, unacked.take_up_to(tag), strict=True))
-        return [(tag, unacked.entries.pop(tag))]
-
-    def _is_outstanding(self, tag: int) -> bool:
-        """False for a tag that is to be ignored; raises PreconditionFailed for one that is not."""
-        if tag in self.unacked:
-            return True
-        if self._dialect.ignores_unknown_tags:
-            return False
-        raise unknown_tag(tag)
-
-    def _below(self, tag: int, is_multiple: bool) -> list[int]:
-        """What a multiple concerns that names a tag which is not outstanding."""
-        return [lower for lower in self.unacked.tags() if lower < tag] if is_multiple else []
+        if not is_multiple:
+            tags = [tag] if tag in unacked else []
+        else:
+            tags = unacked.tags_up_to(tag) if tag else unacked.tags()
+        return list(zip(tags, self._take(tag, is_multiple), strict=True))
 
     def outstanding(self) -> list[QueueEntry]:
         """Entries that count against credit: unacked, or settled in an open transaction."""
@@ -146,6 +131,100 @@ def unknown_tag(tag: int) -> PreconditionFailed:
 
 def _in_ack(error: PreconditionFailed) -> PreconditionFailed:
     """The lane has no method being handled; say which one it was."""
-    error.class_id = _BASIC_CLASS
-    error.method_id = _ACK_METHOD
+    error.class_id, error.method_id = BASIC_ACK >> 16, BASIC_ACK & 0xFFFF
     return error
+
+
+class Redelivery:
+    """basic.recover without requeue: unacked deliveries go to their consumers again.
+
+    JMS goes on after ``Session.recover()`` with the oldest message that is not acknowledged, also
+    where the queue has others to deliver before it, by priority or by sort key. So the entries stay
+    acquired, their credit stays used, and they are sent in the order of delivery, before anything
+    else on the channel; until then they have no delivery tag, and the channel does not flow.
+    Entries that cannot be sent again (from basic.get, of a cancelled consumer, of a queue that is
+    only read) are released.
+
+    ``pending``: entries that are to be sent again, the oldest delivery first.
+    ``is_release_counted``: the delivery limit counts what is released instead.
+    """
+
+    __slots__ = ("_is_release_counted", "_is_waiting", "_port", "pending")
+
+    def __init__(self, port: DeliveryPort, *, is_release_counted: bool) -> None:
+        self._port = port
+        self._is_release_counted = is_release_counted
+        self._is_waiting = False  # to be called back
+        self.pending: deque[QueueEntry] = deque()
+
+    def begin(self) -> None:
+        """Everything unacked is to be sent again, what was sent again already included."""
+        self._port.is_flowing = False
+        unacked = self._port.unacked
+        unacked.given_back += len(unacked)
+        self.pending.extendleft(reversed(unacked.take_all()))
+        self.go_on()
+
+    def take_all(self) -> list[QueueEntry]:
+        """Give up: what was not sent again yet, which has no delivery tag."""
+        pending = list(self.pending)
+        self.pending.clear()
+        return pending
+
+    def go_on(self) -> None:
+        """Send as much as client, socket and turn take now; waits for whichever takes no more."""
+        if self._is_waiting:
+            return
+        port = self._port
+        output = port.output
+        sent = 0
+        while self.pending:
+            if port.is_stopped:
+                return  # channel.flow comes back here
+            if sent >= ENTRIES_PER_TURN:
+                output.end_share()
+            if output.is_full:
+                self._is_waiting = True
+                output.when_writable(self._resume)
+                return
+            if output.outboxes and port.when_free(self._resume):
+                self._is_waiting = True
+                return
+            sent += self._send_some(ENTRIES_PER_TURN - sent)
+        port.update_flow()
+
+    def _resume(self) -> None:
+        self._is_waiting = False
+        self.go_on()
+
+    def _send_some(self, limit: int) -> int:
+        """Send the next ones of one consumer, or release them; returns how many are done."""
+        pending = self.pending
+        first = pending[0]
+        entries: list[QueueEntry] = []
+        size = 0
+        for entry in pending:
+            if entry.consumer is not first.consumer or entry.queue is not first.queue:
+                break
+            if len(entries) == limit or size > BATCH_BYTES:
+                break
+            entries.append(entry)
+            size += entry.message.size
+        for _ in entries:
+            pending.popleft()
+        consumer, queue = first.consumer, first.queue
+        if consumer is None or consumer.is_cancelled or not isinstance(queue, Queue):
+            release_entries(entries, is_counted=self._is_release_counted)
+            return len(entries)
+        readable = entries
+        if queue.paging is not None and queue.paging.has_stored:
+            readable = queue.paging.whole(entries)
+            for entry in entries:
+                if entry.state == SETTLED:  # the disk has lost it
+                    consumer.restore_credit(entry.message.size)
+        mark_redelivered(readable)
+        sent = consumer.deliver(readable) if readable else 0
+        pending.extendleft(reversed(readable[sent:]))
+        queue.tally.redelivered += sent
+        self._port.counting().redeliver += sent
+        return len(entries) - len(readable) + sent

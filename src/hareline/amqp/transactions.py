@@ -18,8 +18,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from hareline.amqp.settlement import reject_entries, release_entries, settle_entries
-from hareline.amqp.unacked import UnackedDeliveries
+from hareline.amqp.unacked import UnackedDeliveries, reject_entries, release_entries, settle_entries
 from hareline.clock import Clock
 from hareline.errors import ContentTooLarge, NotKept
 from hareline.later import Job, Shares

@@ -1,10 +1,4 @@
-"""Deliveries of one channel that wait for an acknowledgement: tag -> entry.
-
-Tags only grow, so the dict is in tag order by itself, until a rollback puts some back: then it is
-sorted when the order is asked for. ``_lowest`` is a tag below which nothing is left; a multiple ack
-walks up from there or over what is unacked, whichever is shorter, so every tag is stepped over once
-at most in a channel's life and acks of any kind cost amortised O(1).                        [hot]
-"""
+"""Deliveries of one channel that wait for an acknowledgement, and what settles them.   [hot]"""
 
 from __future__ import annotations
 
@@ -12,17 +6,22 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from hareline.queues.core.entry import QueueEntry
+from hareline.queues.core.entry import EntryQueue, QueueEntry
 
 NUMBERS_FOR_EACH: Final = 8  # tags are counted through if no more of them have been used
 
 
 class UnackedDeliveries:
-    """``entries``: only what delivers may write to it (``entries[tag] = entry``).
+    """Entries by delivery tag.
 
-    ``given_back``: how many deliveries have ended otherwise than by an acknowledgement; counted by
-    what takes them. ``paged_tag``: contents up to this tag have left memory, or must not; written
-    by ``amqp.unacked_watch``.
+    Tags only grow, so the dict is in their order by itself, until a rollback puts some back: then
+    it is sorted when the order is asked for. ``_lowest`` is a tag below which nothing is left; a
+    multiple ack walks up from there or over what is unacked, whichever is shorter, so each tag is
+    stepped over once at most and acks of any kind cost amortised O(1).
+
+    ``entries``: only what delivers may write to it. ``given_back``: how many deliveries have ended
+    otherwise than by an acknowledgement; counted by what takes them. ``paged_tag``: contents up to
+    this tag have left memory, or must not; written by ``amqp.unacked_watch``.
     """
 
     __slots__ = ("_is_mixed", "_lowest", "entries", "given_back", "paged_tag")
@@ -107,3 +106,35 @@ class UnackedDeliveries:
 
     def __len__(self) -> int:
         return len(self.entries)
+
+
+def settle_entries(entries: list[QueueEntry]) -> None:
+    """Settle entries of any number of queues, one by one; consumers get their credit back."""
+    for entry in entries:
+        entry.queue.settle(entry)
+        consumer = entry.consumer
+        if consumer is not None:
+            consumer.restore_credit(entry.message.size)
+
+
+def reject_entries(entries: list[QueueEntry]) -> None:
+    """Reject entries of any number of queues, one call for each queue."""
+    for queue, rejected in _by_queue(entries):
+        queue.reject(rejected)
+
+
+def release_entries(entries: list[QueueEntry], *, is_counted: bool = True) -> None:
+    """Release entries of any number of queues, one call for each queue."""
+    for queue, released in _by_queue(entries):
+        queue.release(released, is_counted=is_counted)
+
+
+def _by_queue(entries: list[QueueEntry]) -> list[tuple[EntryQueue, list[QueueEntry]]]:
+    """The entries of each queue, whose consumers have their credit back."""
+    by_queue: dict[EntryQueue, list[QueueEntry]] = {}
+    for entry in entries:
+        consumer = entry.consumer
+        if consumer is not None:
+            consumer.restore_credit(entry.message.size)
+        by_queue.setdefault(entry.queue, []).append(entry)
+    return list(by_queue.items())

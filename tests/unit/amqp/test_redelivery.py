@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hareline.amqp.redelivery import ENTRIES_PER_TURN
+from hareline.amqp.settling import ENTRIES_PER_TURN
 from hareline.wire.methods import Frame, commands
 from hareline.wire.properties import Properties
 from hareline.wire.table import Table

@@ -11,6 +11,8 @@ import ipaddress
 import platform
 import socket
 from collections.abc import Callable, Sequence
+from dataclasses import fields
+from typing import Any
 
 from hareline import __version__
 from hareline.administration.origins import Origins, VhostOrigin
@@ -149,33 +151,10 @@ def identity(settings: Settings) -> Identity:
 
 def limits(settings: Settings) -> Limits:
     """What one peer may ask of the broker."""
-    given = settings.limits
-    return Limits(
-        frame_max_bytes=given.frame_max_bytes,
-        channel_max=given.channel_max,
-        heartbeat_s=given.heartbeat_s,
-        handshake_timeout_s=given.handshake_timeout_s,
-        authentication_timeout_s=given.authentication_timeout_s,
-        authentication_failure_delay_s=settings.auth.failure_delay_s,
-        max_message_bytes=given.max_message_bytes,
-        large_message_bytes=given.large_message_bytes,
-        publish_rate_per_user=given.publish_rate_per_user,
-        publish_bytes_rate_per_user=given.publish_bytes_rate_per_user,
-        max_connections=given.max_connections,
-        max_connections_per_user=given.max_connections_per_user,
-        max_connections_per_address=given.max_connections_per_address,
-        max_http_connections=given.max_http_connections,
-        max_http_connections_per_address=given.max_http_connections_per_address,
-        connection_rate=given.connection_rate,
-        connection_rate_per_address=given.connection_rate_per_address,
-        max_channels=given.max_channels,
-        max_channels_per_user=given.max_channels_per_user,
-        max_vhosts=given.max_vhosts,
-        max_consumers_per_channel=given.max_consumers_per_channel,
-        max_unacked_per_channel=given.max_unacked_per_channel,
-        max_unacked_per_user=given.max_unacked_per_user,
-        max_selectors_per_queue=given.max_selectors_per_queue,
-    )
+    delay_s = settings.auth.failure_delay_s
+    names = [each.name for each in fields(Limits) if each.name != "authentication_failure_delay_s"]
+    given: dict[str, Any] = {name: getattr(settings.limits, name) for name in names}
+    return Limits(**given, authentication_failure_delay_s=delay_s)
 
 
 def mechanisms(settings: Settings, started_with: Settings) -> MechanismRegistry:

@@ -19,7 +19,6 @@ from hareline.administration.error import AdministrationError, bad_request
 from hareline.administration.origins import Origins, VhostOrigin
 from hareline.amqp.context import Context
 from hareline.amqp.ports import LiveConnection
-from hareline.amqp.tracing import set_tracing
 from hareline.broker.vhost import VirtualHost
 from hareline.storage.administration import RemovedDefault, VhostRecord
 
@@ -92,7 +91,7 @@ class Vhosts:
         vhost.capacity.max_exchanges = exchanges
         vhost.capacity.max_bindings = bindings
         vhost.default_queue_type = record.default_queue_type
-        set_tracing(self._context, vhost, self.is_traced(name))
+        self._context.set_tracing(vhost, self.is_traced(name))
 
     def is_traced(self, name: str) -> bool:
         """True if the firehose of a virtual host is to be on, by the settings or at run time."""

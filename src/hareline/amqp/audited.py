@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from random import random
 
-from hareline.amqp.connection_parts import ConnectionParts
 from hareline.amqp.consuming import ChannelConsumer
+from hareline.amqp.context import ConnectionParts
 from hareline.amqp.delivery_port import DeliveryPort
 from hareline.amqp.publishing import Publishing
 from hareline.amqp.reply_to import ReplyConsumer

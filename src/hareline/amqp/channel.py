@@ -23,9 +23,9 @@ from collections.abc import Mapping
 from hareline import events
 from hareline.amqp.audited import AuditedPublishing
 from hareline.amqp.close_frames import send_channel_close
-from hareline.amqp.connection_parts import ConnectionParts
 from hareline.amqp.consuming import ChannelConsumers
 from hareline.amqp.content import ContentAssembler
+from hareline.amqp.context import ConnectionParts
 from hareline.amqp.delivery_port import DeliveryPort
 from hareline.amqp.ports import ConnectionPort
 from hareline.amqp.prefetch import ChannelPrefetch

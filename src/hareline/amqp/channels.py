@@ -16,9 +16,8 @@ from typing import Final
 
 from hareline.amqp import method_dispatch as dispatch
 from hareline.amqp.channel import Channel
-from hareline.amqp.connection_parts import ConnectionParts
+from hareline.amqp.context import ConnectionParts
 from hareline.amqp.happenings import on_channel
-from hareline.amqp.open_limits import check_channel, count_channel
 from hareline.amqp.ports import ConnectionPort
 from hareline.amqp.revocation import Revocation
 from hareline.auth.grants import RightsPending
@@ -86,7 +85,7 @@ class Channels:
             self._wait(number, pending, again)
 
     def _open(self, connection: ConnectionPort, number: int) -> None:
-        check_channel(self.parts.context, self._client.user)
+        self.parts.context.check_channel(self._client.user)
         count = len(self.by_number)
         if count >= self.channel_max:  # RabbitMQ too counts them, whatever the number
             raise NotAllowed(
@@ -96,7 +95,7 @@ class Channels:
                 method_id=0,
             )
         channel = self.by_number[number] = Channel(connection, self.parts, number)
-        count_channel(self.parts.context, 1, self._client)
+        self._count(1)
         channel.vhost.counts.broker.churn.channel_created += 1
         channel.open_lanes()
         channel.reply(commands.Channel.OpenOk)
@@ -119,9 +118,15 @@ class Channels:
 
     def _end(self, channel: Channel) -> None:
         channel.detach()
-        count_channel(self.parts.context, -1, self._client)
+        self._count(-1)
         if self.parts.context.events is not None:
             on_channel("channel.closed", self.parts, channel.number)
+
+    def _count(self, by: int) -> None:
+        """A channel is open (1), or both sides have closed it (-1)."""
+        user = self._client.user
+        if user is not None:
+            self.parts.context.open_counts.count_channel(by, user.identity)
 
     # ----------------------------------------------------------------- lanes, routes
 

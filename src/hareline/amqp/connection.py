@@ -29,8 +29,7 @@ from hareline.amqp.backlog import Backlogs
 from hareline.amqp.channels import Channels
 from hareline.amqp.client import Client
 from hareline.amqp.close_frames import closes_channel, send_connection_close
-from hareline.amqp.connection_parts import ConnectionParts
-from hareline.amqp.context import Context
+from hareline.amqp.context import ConnectionParts, Context
 from hareline.amqp.ending import Ending
 from hareline.amqp.flow_control import ConnectionFlow
 from hareline.amqp.handshake import WAIT_START_OK, Handshake, WrongHeader, on_end
@@ -285,6 +284,10 @@ class Connection(ConnectionPort, LiveConnection, Receiving, Draining):
         decoder.lane_body_max = self.context.lane_body_max(handshake.frame_max)
         if handshake.heartbeat_s:
             self._heartbeat = Heartbeat(handshake.heartbeat_s, self.transport, self._ending)
+
+    def update_taps(self) -> None:
+        for channel in self.channels.by_number.values():
+            channel.update_tap()
 
     # ----------------------------------------------------------------------- rights
 

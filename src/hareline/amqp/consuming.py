@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from hareline.amqp.client import Client
-from hareline.amqp.connection_parts import ConnectionParts
 from hareline.amqp.consumer_arguments import ConsumerArguments
+from hareline.amqp.context import ConnectionParts
 from hareline.amqp.delivery_port import DeliveryPort
 from hareline.amqp.happenings import on_consumer
 from hareline.message import Address

@@ -1,4 +1,4 @@
-"""Context of every connection: the parts of the broker, and values of the settings.
+"""Parts of the broker that all connections share, and parts of one that its channels share.
 
 ``server`` builds one Context; nothing in ``amqp`` fetches anything from anywhere else.
 """
@@ -10,19 +10,25 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from hareline.amqp.alarms import Alarms
-from hareline.amqp.open_counts import OpenCounts
-from hareline.amqp.ports import LiveConnection
+from hareline.amqp.backlog import Backlogs
+from hareline.amqp.client import Client
+from hareline.amqp.flow_control import ConnectionFlow
+from hareline.amqp.input_gate import InputGate
+from hareline.amqp.limits import OpenCounts, PublishRates
+from hareline.amqp.output import Output
+from hareline.amqp.ports import LiveConnection, Transport
 from hareline.amqp.product import ProductNames
-from hareline.amqp.publish_rate import PublishRates
 from hareline.auth.backends import AuthChain
 from hareline.auth.mechanisms import MechanismRegistry
-from hareline.auth.users import UserRegistry
-from hareline.broker.capacity import BrokerCapacity
+from hareline.auth.peer import network_of
+from hareline.auth.users import User, UserRegistry
+from hareline.broker.capacity import LOW_ON_MEMORY, BrokerCapacity
 from hareline.broker.change_recorder import ChangeRecorder
 from hareline.broker.event_exchange import EventExchange
 from hareline.broker.vhost import VirtualHost
 from hareline.clock import Clock
 from hareline.counts import BrokerCounts
+from hareline.errors import NotAllowed, ResourceError
 from hareline.events import Report
 from hareline.later import Shares
 from hareline.storage.interface import BodyStore
@@ -146,6 +152,13 @@ class Context:
         """Hear from now on of what comes and goes in a virtual host."""
         vhost.tell_events(self.events, self.recorder)
 
+    def set_tracing(self, vhost: VirtualHost, is_on: bool) -> None:
+        """Switch the firehose of a virtual host on or off, for open channels and those to come."""
+        if vhost.firehose.switch(is_on):
+            for connection in list(self.connections):
+                if connection.is_running and connection.client.vhost is vhost:
+                    connection.update_taps()
+
     def lane_body_max(self, frame_max: int) -> int:
         """The largest body that may take a publish lane: one frame, allowed, kept in memory."""
         body_max = min(frame_max - FRAME_OVERHEAD, self.limits.max_message_bytes)
@@ -165,6 +178,79 @@ class Context:
         """Octets that the connections that are open have read and written."""
         return sum(connection.transport.traffic_bytes() for connection in self.connections)
 
+    # ------------------------------------------------------------------- what may be opened
+
+    def check_connection(self, vhost_name: str, user: User, host: str) -> None:
+        """Raise NotAllowed if a limit on connections is reached, ResourceError if memory is short.
+
+        ``host``: the client's address. Texts are RabbitMQ's where it has the limit.
+        """
+        open_now, limits = self.open_counts, self.limits
+        limit = self.vhost_connection_limits.get(vhost_name)
+        if self._is_reached("vhost.max-connections", limit, open_now.by_vhost.get(vhost_name, 0)):
+            raise NotAllowed(
+                f"access to vhost '{vhost_name}' refused for user '{user.name}': "
+                f"connection limit ({limit}) is reached"
+            )
+        limit = _of_user(user.max_connections, limits.max_connections_per_user)
+        if self._is_reached("user.max-connections", limit, open_now.by_user.get(user.identity, 0)):
+            raise NotAllowed(
+                f"connection refused for user '{user.name}': user connection limit ({limit}) is "
+                "reached"
+            )
+        limit, network = limits.max_connections_per_address or None, network_of(host)
+        if self._is_reached(
+            "max_connections_per_address", limit, open_now.by_address.get(network, 0)
+        ):
+            raise NotAllowed(
+                f"connection refused for address '{network}': address connection limit "
+                f"({limit}) is reached"
+            )
+        limit = limits.max_connections or None
+        if self._is_reached("max_connections", limit, open_now.connections):
+            raise NotAllowed(f"connection refused: node connection limit ({limit}) is reached")
+        if self._is_memory_short():
+            raise ResourceError(f"connection refused: {LOW_ON_MEMORY}")
+
+    def check_channel(self, user: User | None) -> None:
+        """Raise NotAllowed if a limit on channels is reached, ResourceError if memory is short.
+
+        The limit of each connection is left to its ``Channels``.
+        """
+        open_now, limits = self.open_counts, self.limits
+        if user is not None:
+            limit = _of_user(user.max_channels, limits.max_channels_per_user)
+            count = open_now.channels_by_user.get(user.identity, 0)
+            if self._is_reached("user.max-channels", limit, count):
+                raise NotAllowed(
+                    f"number of channels opened for user '{user.name}' has reached the maximum "
+                    f"allowed user limit of ({limit})",
+                    class_id=0,
+                    method_id=0,
+                )
+        limit = limits.max_channels or None
+        if self._is_reached("max_channels", limit, open_now.channels):
+            raise NotAllowed(
+                f"number of channels opened on node '{self.identity.node}' has reached the maximum "
+                f"allowed limit of ({limit})",
+                class_id=0,
+                method_id=0,
+            )
+        if self._is_memory_short():
+            raise ResourceError(f"channel refused: {LOW_ON_MEMORY}", class_id=0, method_id=0)
+
+    def _is_reached(self, name: str, limit: int | None, count: int) -> bool:
+        """True if the limit is reached, which is counted; None is no limit."""
+        if limit is None or count < limit:
+            return False
+        self.counts.limits_reached.count(name)
+        return True
+
+    def _is_memory_short(self) -> bool:
+        if self.capacity.is_critical:
+            self.counts.limits_reached.count("memory")
+        return self.capacity.is_critical
+
     def forget(self, connection: LiveConnection) -> None:
         """The connection has ended."""
         self.connections.pop(connection, None)
@@ -174,3 +260,21 @@ class Context:
             client.vhost.counts.on_connection_ended(client.vhost.name, name, connection.counts)
         if not self.connections and self.on_last_connection_gone is not None:
             self.on_last_connection_gone()
+
+
+def _of_user(own: int | None, for_all: int) -> int | None:
+    """The limit that holds for a user: its own, or else that of all users, where 0 means none."""
+    return own if own is not None else for_all or None
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionParts:
+    """``context`` is the broker's, the others are the connection's."""
+
+    context: Context
+    transport: Transport
+    client: Client
+    gate: InputGate
+    output: Output
+    flow: ConnectionFlow
+    backlogs: Backlogs

@@ -18,7 +18,7 @@ any other, that also consumes   connection.blocked alone: its acknowledgements m
 ``ConnectionFlow`` is also what blocks a connection at its first publish while a resource alarm is
 on, since connection.blocked stands for both reasons: it is sent at the first one and
 connection.unblocked after the last one. A user that publishes above its rate
-(``amqp.publish_rate``) is told nothing: the socket is not read for as long as that takes.
+(``amqp.limits``) is told nothing: the socket is not read for as long as that takes.
 
 Invariant: a connection that is gone waits at no queue.
 """
@@ -33,9 +33,9 @@ from hareline.amqp.alarms import Alarms
 from hareline.amqp.client import Client
 from hareline.amqp.delivery_port import DeliveryPort
 from hareline.amqp.input_gate import ALARM, QUEUE, RATE, InputGate
+from hareline.amqp.limits import PublishRates
 from hareline.amqp.output import Output
 from hareline.amqp.ports import ConnectionPort, Transport
-from hareline.amqp.publish_rate import PublishRates
 from hareline.clock import Clock, Timer
 from hareline.errors import within_short_string
 from hareline.events import Report

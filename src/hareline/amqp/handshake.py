@@ -32,13 +32,11 @@ from typing import Any, Final, Literal
 
 from hareline import events
 from hareline.amqp.client import Client
-from hareline.amqp.connection_parts import ConnectionParts
-from hareline.amqp.context import Context
+from hareline.amqp.context import ConnectionParts, Context
 from hareline.amqp.dialect import QPID
 from hareline.amqp.ending import Ending
 from hareline.amqp.happenings import on_connection_open, on_login
 from hareline.amqp.input_gate import LOGIN
-from hareline.amqp.open_limits import check_connection, count_connection
 from hareline.amqp.ports import ConnectionPort, Transport
 from hareline.amqp.product import QPID_PROPERTIES, is_qpid
 from hareline.auth.backends import Answer, Credentials, Refusal
@@ -383,7 +381,7 @@ class Handshake:
         if vhost is None:
             raise NotAllowed(f"vhost {name} not found")
         access = self._context.users.checker(user, vhost.name, self._transport.auth_peer.host)
-        check_connection(self._context, vhost.name, user, self._transport.host)
+        self._context.check_connection(vhost.name, user, self._transport.host)
         self._client.vhost = vhost
         self._client.access = access
         self._client.is_open = True
@@ -391,7 +389,8 @@ class Handshake:
         self._output.send(0, commands.Connection.OpenOk)
         self._report_open(vhost.name, user.name)
         note_product(self._context, self._client, self._transport)
-        count_connection(self._context, 1, self._client, self._transport.host)
+        host = self._transport.host
+        self._context.open_counts.count_connection(1, vhost.name, user.identity, host)
         return "open"
 
     def _current_user(self) -> User:
@@ -428,7 +427,9 @@ class Handshake:
 
 def on_end(context: Context, client: Client, transport: Transport) -> None:
     """A connection that was open is going."""
-    count_connection(context, -1, client, transport.host)
+    user = client.user
+    assert user is not None
+    context.open_counts.count_connection(-1, client.vhost.name, user.identity, transport.host)
     note_product(context, client, transport)
 
 

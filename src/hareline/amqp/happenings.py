@@ -21,8 +21,7 @@ from hareline.wire.table import Table
 
 if TYPE_CHECKING:
     from hareline.amqp.client import Client
-    from hareline.amqp.connection_parts import ConnectionParts
-    from hareline.amqp.context import Context
+    from hareline.amqp.context import ConnectionParts, Context
     from hareline.amqp.ports import Transport
     from hareline.queues.core.consumer import Consumer
 

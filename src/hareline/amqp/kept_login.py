@@ -14,7 +14,7 @@ from typing import Final
 
 from hareline import events
 from hareline.amqp.channels import Channels
-from hareline.amqp.connection_parts import ConnectionParts
+from hareline.amqp.context import ConnectionParts
 from hareline.amqp.ports import ConnectionPort
 from hareline.auth.backends import Answer, Refusal
 from hareline.auth.grants import RightsPending

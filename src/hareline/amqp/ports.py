@@ -176,6 +176,10 @@ class LiveConnection(metaclass=ABCMeta):
         """Take over what the user may do now; the users were read again."""
 
     @abstractmethod
+    def update_taps(self) -> None:
+        """Tell the firehose of messages on the channels, if it is on, and otherwise nothing."""
+
+    @abstractmethod
     def force_close(self, explanation: str) -> None:
         """Send connection.close 320, or drop a connection that never got that far."""
 

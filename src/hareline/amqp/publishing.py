@@ -13,7 +13,7 @@ from typing import Final
 
 from hareline.amqp.client import Client
 from hareline.amqp.confirms import Confirms
-from hareline.amqp.connection_parts import ConnectionParts
+from hareline.amqp.context import ConnectionParts
 from hareline.amqp.delivery_port import DeliveryPort
 from hareline.amqp.flow_control import ChannelFlow
 from hareline.amqp.inspection import (

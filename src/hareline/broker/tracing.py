@@ -1,6 +1,6 @@
 """The firehose of a virtual host: a copy of each message published, and of each delivery.
 
-``amqp.tracing`` switches it on and off while the broker runs, and gives each channel a ``Tap`` for
+``amqp.context`` switches it on and off while the broker runs, and gives each channel a ``Tap`` for
 as long as it is on. A copy goes to the exchange ``amq.rabbitmq.trace`` with the key
 ``publish.<exchange>`` or ``deliver.<queue>``; body and headers are those of RabbitMQ's firehose,
 and the copy is transient. What a turn has seen is gathered and published in shares of later turns,

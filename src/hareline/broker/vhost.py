@@ -62,7 +62,7 @@ class VirtualHost:
     and ``bindings`` are for reading. ``readers``: the positions in its streams. ``counts``: what is
     gone of it.
     ``live_arguments``: what its queues go by, and which of them are paused.
-    ``firehose``: what traces messages while it is on (``amqp.tracing``).
+    ``firehose``: what traces messages while it is on (``amqp.context``).
     ``capacity``: how much may be declared here.
     """
 

@@ -4,7 +4,7 @@
 time by the rates of ``[limits]``: each waits for its token with its socket unread, so that logins
 and handshakes do not come all at once. Who would wait too long is dropped, and so is an address
 that holds far more sockets than it may have connections: a client in its handshake has no
-connection yet that ``amqp.open_limits`` could refuse.
+connection yet that ``amqp.limits`` could refuse.
 
 Invariant: what is remembered of addresses is bounded, however many come.
 """
@@ -15,8 +15,7 @@ from typing import Final
 
 from hareline import events
 from hareline.amqp.context import Context
-from hareline.amqp.open_counts import add_to
-from hareline.amqp.token_bucket import TokenBucket
+from hareline.amqp.limits import TokenBucket, add_to
 from hareline.auth.peer import network_of
 
 #: Sockets of one address that may be in the handshake when it has all the connections it may have.

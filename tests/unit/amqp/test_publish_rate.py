@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from hareline.amqp import publish_rate
+from hareline.amqp import limits
 from hareline.amqp.context import Limits
-from hareline.amqp.publish_rate import PublishRates
+from hareline.amqp.limits import PublishRates
 from hareline.auth.users import User
 from hareline.clock import ManualClock
 from hareline.counts import ReachedLimits
@@ -210,7 +210,7 @@ def test_the_broker_can_close_a_connection_that_waits(broker: SteppedBroker) -> 
 
 @pytest.mark.pure("replaces a constant, which is compiled in")
 def test_full_buckets_are_forgotten_when_there_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(publish_rate, "USERS_MAX", 3)
+    monkeypatch.setattr(limits, "USERS_MAX", 3)
     clock = ManualClock()
     rates = PublishRates(clock, ReachedLimits())
     rates.per_user = 10

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from hareline import events
-from hareline.amqp.tracing import set_tracing
 from hareline.broker import tracing
 from hareline.broker.tracing import TRACE_EXCHANGE
 from hareline.later import REPORT_S
@@ -33,7 +32,7 @@ class Firehose:
         self.switch(is_on)
 
     def switch(self, is_on: bool) -> None:
-        set_tracing(self.broker.context, self.broker.vhost, is_on)
+        self.broker.context.set_tracing(self.broker.vhost, is_on)
 
     def copies(self) -> list[Received]:
         self.broker.run_turns()
@@ -221,7 +220,7 @@ def test_other_virtual_hosts_are_not_traced(firehose: Firehose) -> None:
 def test_without_a_binding_nothing_is_gathered(broker: SteppedBroker) -> None:
     peer = broker.connect()
     peer.declare("q")
-    set_tracing(broker.context, broker.vhost, True)
+    broker.context.set_tracing(broker.vhost, True)
     peer.publish(1, "q", b"x")
     broker.run_turns()
     assert broker.vhost.firehose.published_count == 0

@@ -218,7 +218,7 @@ HOT = (
     "amqp.inspection",
     "amqp.output",
     "amqp.settling",
-    "amqp.tallies",
+    "amqp.delivery_port",
     "amqp.unacked",
     "queues.*",
     "broker.exchanges.*",

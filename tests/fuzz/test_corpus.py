@@ -20,7 +20,7 @@ REACHED = (
     ("decoder", "hareline.wire.decoder.frame_error"),
     ("tables", "tests.fuzz.tables_target.take_apart"),
     ("selectors", "hareline.selectors.lexer._name_token"),
-    ("connection", "hareline.amqp.queue_methods._owner"),
+    ("connection", "hareline.amqp.topology_methods._owner"),
     ("http", "hareline.management.api.listing._natural"),
 )
 

@@ -1,10 +1,7 @@
 """Resource alarms: while one is on, connections that publish are blocked.
 
-``net`` watches the resource and calls ``set`` and ``clear``; ``amqp.flow_control`` blocks a
-connection at its first publish after that, and sends it ``reason``. Consumers are never affected
-(RabbitMQ's rule: memory is freed by consuming).
-
-Invariant: connections are called once when the first resource is short, and once after the last.
+Consumers are never affected (RabbitMQ's rule: memory is freed by consuming). Connections are called
+once when the first resource is short, and once after the last.
 """
 
 from __future__ import annotations

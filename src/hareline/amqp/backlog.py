@@ -1,12 +1,8 @@
 """Frames that a channel receives behind a method which is not answered yet.
 
-Methods of a channel are handled in order (AMQP 0-9-1, 4.7), so their replies come in order too; but
-commit-ok has to wait for the disk, and any method for a right that another authority has to be
-asked for (``auth.grants``). What a channel receives behind such a method is kept as it came, and
-handled when that is answered: ``amqp.connection`` calls ``Backlogs.handle`` at the end of a turn,
-for a share of time. Deliveries and other channels go on meanwhile.
-
-Invariant: a channel with a backlog has no lanes in the decoder, so nothing overtakes what is kept.
+Methods of a channel are handled in order (AMQP 0-9-1, 4.7), so frames behind a commit that waits
+for the disk, or behind a right that has to be asked for, are kept; deliveries and other channels go
+on. A channel with a backlog has no lanes in the decoder, so nothing overtakes the kept frames.
 """
 
 from __future__ import annotations

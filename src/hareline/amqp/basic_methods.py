@@ -1,28 +1,25 @@
 """basic.* but publish: consume, cancel, get and qos; ack, nack, reject and recover.
 
-Called by ``amqp.method_dispatch``. What a consumer then does is in ``amqp.consuming``, what
-becomes of settled deliveries in ``amqp.settling``; basic.publish is a content and has a way of its
-own (``amqp.content``, ``amqp.publishing``).
-
-Invariant: rights and arguments are checked before anything changes.
+basic.publish is a content and has a way of its own (``amqp.content``, ``amqp.publishing``). Rights
+and arguments are checked before anything changes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from hareline.amqp.audited import AuditedConsumer
 from hareline.amqp.channel import Channel
-from hareline.amqp.consumer_arguments import ConsumerArguments, read_consumer_arguments
-from hareline.amqp.consuming import ChannelConsumer
-from hareline.amqp.happenings import on_consumer
-from hareline.amqp.prefetch import prefetch_for_consumer
-from hareline.amqp.reading_arguments import (
+from hareline.amqp.consumer_arguments import (
+    ConsumerArguments,
     ReadingArguments,
     check_not_stream,
     check_stream_consumer,
+    read_consumer_arguments,
     read_reading_arguments,
 )
+from hareline.amqp.consuming import AuditedConsumer, ChannelConsumer
+from hareline.amqp.happenings import on_consumer
+from hareline.amqp.prefetch import prefetch_for_consumer
 from hareline.amqp.reply_to import REPLY_TO_NAME
 from hareline.broker.audit.queue import AuditedQueue
 from hareline.broker.making import is_non_destructive
@@ -80,9 +77,8 @@ def consume(channel: Channel, method: commands.Basic.Consume) -> None:
     if not method.nowait:
         channel.reply(commands.Basic.ConsumeOk, consumer_tag=tag)
     queue.add_consumer(consumer)
-    if channel.parts.context.events is not None:
-        further = {"prefetch_count": consumer.prefetch_count, "arguments": arguments}
-        on_consumer("consumer.created", channel.parts, channel.number, consumer, further)
+    further = {"prefetch_count": consumer.prefetch_count, "arguments": arguments}
+    on_consumer("consumer.created", channel.parts, channel.number, consumer, further)
 
 
 def _new_consumer(

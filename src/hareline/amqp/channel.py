@@ -8,38 +8,35 @@ CLOSING    channel.close was sent; everything     channel.close-ok; the number i
            but close and close-ok is ignored
 =========  =====================================  ==========================================
 
-A channel that is gone is not in its connection's registry. ``amqp`` has a module of
-handlers for each class of AMQP, and ``amqp.method_dispatch`` the table of them; each handler
-raises an AmqpError to refuse, and ``amqp.connection`` decides what it closes.
-
-Invariant: what the channel has taken from queues is settled, released or in ``port.unacked``, a
-transaction or a redelivery.
+A channel that is gone is not in its connection's registry. Entries taken from queues are settled,
+released or in ``port.unacked``, a transaction or a redelivery.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 from hareline import events
-from hareline.amqp.audited import AuditedPublishing
-from hareline.amqp.close_frames import send_channel_close
 from hareline.amqp.consuming import ChannelConsumers
 from hareline.amqp.content import ContentAssembler
 from hareline.amqp.context import ConnectionParts
 from hareline.amqp.delivery_port import DeliveryPort
 from hareline.amqp.ports import ConnectionPort
 from hareline.amqp.prefetch import ChannelPrefetch
-from hareline.amqp.publishing import Publishing
+from hareline.amqp.publishing import AuditedPublishing, Publishing
 from hareline.amqp.reply_to import ReplyConsumer
 from hareline.amqp.settling import Redelivery, Settling
 from hareline.auth.permissions import AccessChecker
 from hareline.broker.tracing import Origin, Tap
 from hareline.broker.vhost import generated_name
 from hareline.counts import ChannelCounts
-from hareline.errors import AmqpError, NotFound
+from hareline.errors import AmqpError, InvalidSelector, NotFound
 from hareline.queues.core.entry import QueueEntry
 from hareline.queues.declare.arguments import server_named_prefix
 from hareline.wire.methods import Frame
+
+INVALID_ARGUMENT: Final = 409  # no code of AMQP 0-9-1; Qpid's clients make JMS's exception of it
 
 
 class Channel:
@@ -235,7 +232,10 @@ class Channel:
             reply_text=error.reply_text,
         )
         self.terminate()
-        send_channel_close(self.port, error, self.dialect)
+        reply_code = error.reply_code
+        if isinstance(error, InvalidSelector) and self.dialect.is_invalid_selector_argument:
+            reply_code = INVALID_ARGUMENT
+        self.parts.output.send_close(self.number, error, reply_code)
 
     def terminate(self) -> None:
         """Cancel consumers, drop what is half done, and release what is unacked, in order."""

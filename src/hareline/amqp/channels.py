@@ -1,33 +1,32 @@
-"""The channels of one connection: which there are, which frame goes to which, and when one is new.
+"""Channels of one connection by number; a number is free when both sides have closed its channel.
 
-Called by ``amqp.connection``. What a channel receives behind a commit is kept in its backlog
-(``amqp.backlog``), everything else that did not take a lane of the decoder goes to
-``amqp.method_dispatch``. A method that needs a right which has to be asked for is done again, from
-its beginning, when the answer is there; the channel waits meanwhile.
-
-Invariant: a number is free exactly when both sides have closed its channel.
+A method that needs a right which has to be asked for is done again, from its beginning, when the
+answer is there; the channel waits meanwhile (``amqp.backlog``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Final
 
+from hareline import events
 from hareline.amqp import method_dispatch as dispatch
 from hareline.amqp.channel import Channel
+from hareline.amqp.consuming import ChannelConsumer
 from hareline.amqp.context import ConnectionParts
 from hareline.amqp.happenings import on_channel
 from hareline.amqp.ports import ConnectionPort
-from hareline.amqp.revocation import Revocation
 from hareline.auth.grants import RightsPending
-from hareline.errors import ChannelError, CommandInvalid, NotAllowed
+from hareline.errors import AccessRefused, ChannelError, CommandInvalid, NotAllowed
+from hareline.later import Job
 from hareline.wire.constants import BASIC_PUBLISH, FRAME_METHOD
 from hareline.wire.methods import commands, decode_method
 
 _OPEN: Final = commands.Channel.Open.index
 _CLOSE_OK: Final = commands.Channel.CloseOk.index
 _CONNECTION_CLASS: Final = commands.Connection.frame_id
+_CONSUME: Final = commands.Basic.Consume.index
 
 
 class Channels:
@@ -99,8 +98,7 @@ class Channels:
         channel.vhost.counts.broker.churn.channel_created += 1
         channel.open_lanes()
         channel.reply(commands.Channel.OpenOk)
-        if self.parts.context.events is not None:
-            on_channel("channel.created", self.parts, number)
+        on_channel("channel.created", self.parts, number)
 
     def forget(self, number: int) -> None:
         """Both sides have closed this channel: its number is free again."""
@@ -119,8 +117,7 @@ class Channels:
     def _end(self, channel: Channel) -> None:
         channel.detach()
         self._count(-1)
-        if self.parts.context.events is not None:
-            on_channel("channel.closed", self.parts, channel.number)
+        on_channel("channel.closed", self.parts, channel.number)
 
     def _count(self, by: int) -> None:
         """A channel is open (1), or both sides have closed it (-1)."""
@@ -162,3 +159,54 @@ class Channels:
     def have_deliveries(self) -> bool:
         """Whether one of them has a consumer or an unacked delivery."""
         return any(channel.has_deliveries for channel in self.by_number.values())
+
+
+class Revocation(Job):
+    """Ends consumers of these channels whose user may not read their queues any more.
+
+    Methods are checked when they come, but a consumer was checked when it was started, and would go
+    on for as long as its connection lasts. It gets nothing more also where its client cannot be
+    told that it was cancelled.
+    """
+
+    __slots__ = ("_steps",)
+
+    def __init__(self, channels: Iterable[Channel]) -> None:
+        self._steps = _consumers(list(channels))
+
+    def run(self, until_s: float) -> bool:
+        for channel, consumer in self._steps:
+            _end_if_refused(channel, consumer)
+            if channel.parts.context.clock.running_s() >= until_s:
+                return False
+        return True
+
+
+def _consumers(channels: list[Channel]) -> Iterator[tuple[Channel, ChannelConsumer]]:
+    for channel in channels:
+        for consumer in list(channel.consumers.by_tag.values()):
+            yield channel, consumer
+
+
+def _end_if_refused(channel: Channel, consumer: ChannelConsumer) -> None:
+    tag, queue = consumer.tag, consumer.queue
+    if channel.is_closing or channel.consumers.by_tag.get(tag) is not consumer:
+        return
+    try:
+        channel.access.require("read", "queue", queue.name)
+    except RightsPending as pending:
+        pending.when_decided(partial(_end_if_refused, channel, consumer))
+    except AccessRefused as error:
+        if not channel.client.takes_consumer_cancel:
+            error.class_id, error.method_id = _CONSUME >> 16, _CONSUME & 0xFFFF
+            channel.connection.on_error(channel.number, error)
+            return
+        queue.remove_consumer(consumer)
+        channel.consumers.on_cancelled(consumer)
+        channel.parts.context.report(
+            events.CONSUMER_REVOKED,
+            peer=channel.parts.transport.peer,
+            channel=channel.number,
+            tag=tag,
+            reason=error.explanation,
+        )

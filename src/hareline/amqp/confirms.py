@@ -1,17 +1,9 @@
-"""Publisher confirms of one channel.
+"""Publisher confirms of one channel: those of a turn share a frame, in the order of the publishes.
 
-``sequence`` counts publishes since confirm.select, by the publish lane. At the end of a turn the
-connection asks for ``release``, and everything published since the last release is confirmed by one
-frame: all routing and enqueueing has happened by then, and basic.return frames of these publishes
-are already in the output, in front of the ack as RabbitMQ orders them.
-
-Publishes that the store keeps are confirmed when their ticket is durable. What was published after
-them waits as well: confirms go out in the order of the publishes, and a later one would cover them.
-
-Publishes that a queue refused are confirmed by basic.nack, in their place among the others, and so
-are those that waited when the store failed, and in the qpid dialect those that were returned.
-Invariant: a frame never covers a publish that another one answers; frames go out in the order of
-the publishes, so that "multiple" reaches back to the frame before and no further.          [hot]
+Publishes that the store keeps are confirmed when their ticket is durable, and later ones wait for
+them, since "multiple" covers all before. Those that a queue refused get basic.nack in their place,
+and so do those that waited when the store failed. No frame covers a publish that another answers.
+                                                                                             [hot]
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """A server-side connection: octets in, octets out, channels in between; no socket, no asyncio.
 
-``net.shell`` calls ``receive`` with what it read and is written to through a ``Transport``. The
-decoder calls: for messages straight a channel's lanes, for other frames ``on_frame``. This is the
-ONE place that turns an AmqpError into a close frame.
+The decoder calls a channel's lanes for messages, ``on_frame`` for other frames. Only this module
+turns an AmqpError into a close frame.
 
 =========  =======================================  ==============================================
 state      meaning                                  leaves it by
@@ -14,10 +13,8 @@ closing    connection.close was sent                close-ok or a timeout -> clo
 closed     nothing is read or written any more
 =========  =======================================  ==============================================
 
-``amqp.output`` has what is written, ``amqp.input_gate`` every reason not to read.
-
-Invariant: when the socket is gone the parts no longer refer to the connection, so that it is freed
-at once, and not by the garbage collector.                           [hot: receive, finish_turn]
+When the socket is gone the parts no longer refer to the connection, so that it is freed at once,
+and not by the garbage collector.                                    [hot: receive, finish_turn]
 """
 
 from __future__ import annotations
@@ -27,20 +24,19 @@ from typing import Final
 from hareline import events
 from hareline.amqp.backlog import Backlogs
 from hareline.amqp.channels import Channels
-from hareline.amqp.client import Client
-from hareline.amqp.close_frames import closes_channel, send_connection_close
+from hareline.amqp.client import Client, Dialect
 from hareline.amqp.context import ConnectionParts, Context
-from hareline.amqp.ending import Ending
+from hareline.amqp.ending import Ending, Heartbeat, check_heartbeat_frame
 from hareline.amqp.flow_control import ConnectionFlow
 from hareline.amqp.handshake import WAIT_START_OK, Handshake, WrongHeader, on_end
 from hareline.amqp.happenings import ending
-from hareline.amqp.heartbeat import Heartbeat, check_heartbeat_frame
 from hareline.amqp.input_gate import ALARM, BACKLOG, LITTLE_BYTES, OUTPUT, SHARE, InputGate
 from hareline.amqp.kept_login import KeptLogin
 from hareline.amqp.output import Output
 from hareline.amqp.ports import ConnectionPort, InnerState, LiveConnection, Transport
 from hareline.clock import Timer
 from hareline.errors import (
+    AccessRefused,
     AmqpError,
     ChannelError,
     ConnectionForced,
@@ -59,6 +55,7 @@ from hareline.wire.decoder import Decoder, frame_text
 from hareline.wire.methods import commands, decode_method
 
 CLOSE_OK_TIMEOUT_S: Final = 10.0
+_CONSUME: Final = divmod(commands.Basic.Consume.index, 1 << 16)
 _CLOSE: Final = commands.Connection.Close.index
 _WANTS_ROOM: Final = OUTPUT | BACKLOG
 _CLOSE_OK: Final = commands.Connection.CloseOk.index
@@ -338,7 +335,7 @@ class Connection(ConnectionPort, LiveConnection, Receiving, Draining):
         elif self.state == "running":
             self.close(error)
         elif self.state == "closing":
-            send_connection_close(self.output, error)
+            self.output.send_close(0, error, error.reply_code)
 
     # ------------------------------------------------------------------------- alarms
 
@@ -457,7 +454,7 @@ class Connection(ConnectionPort, LiveConnection, Receiving, Draining):
         self._end_handshake()
         self.state = "closing"
         self._gate.wait_for_close_ok()
-        send_connection_close(self.output, error)
+        self.output.send_close(0, error, error.reply_code)
         self._close_timer = self.transport.call_later(CLOSE_OK_TIMEOUT_S, self._on_close_timeout)
         return not isinstance(error, InternalError)
 
@@ -526,3 +523,12 @@ class Connection(ConnectionPort, LiveConnection, Receiving, Draining):
 
     def __repr__(self) -> str:
         return f"<Connection {self.transport.peer}, {self.state}>"
+
+
+def closes_channel(error: AmqpError, dialect: Dialect) -> bool:
+    """True if ``error`` closes its channel, not the connection; its ids must be set."""
+    return error.scope == "channel" and not (
+        dialect.refuses_consume_by_connection
+        and isinstance(error, AccessRefused)
+        and (error.class_id, error.method_id) == _CONSUME
+    )

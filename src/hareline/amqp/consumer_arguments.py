@@ -1,10 +1,8 @@
-"""The arguments of basic.consume: what each may hold, and what a consumer inherits of its queue.
+"""Arguments of basic.consume: values that each may have, and filters inherited from the queue.
 
-Called by ``amqp.basic_methods`` once per consume, never per message. An argument that is not named
-here is no error and does nothing; those of streams are refused on other queues; both as in
-RabbitMQ. The table in docs/consumers.md is held against ``KNOWN`` by a test.
-
-Invariant: a ``ConsumerArguments`` made here is valid as a whole, so its readers check nothing.
+An argument that is not named here is no error and does nothing; those of streams are refused on
+other queues; both as in RabbitMQ. Tables in docs/consumers.md and docs/non-destructive-queues.md
+are held against ``KNOWN`` and ``KNOWN_OF_READING`` by tests.
 """
 
 from __future__ import annotations
@@ -13,9 +11,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from hareline.amqp.dialect import RABBITMQ, Dialect
-from hareline.errors import InvalidSelector, PreconditionFailed
-from hareline.queues.core.start_position import REPLAY_PERIOD, STREAM_OFFSET
+from hareline.amqp.client import RABBITMQ, Dialect
+from hareline.broker.making import is_non_destructive
+from hareline.errors import InvalidSelector, NotImplementedMethod, PreconditionFailed
+from hareline.queues.core.consumer import Consumer
+from hareline.queues.core.start_position import (
+    FIRST,
+    NEXT,
+    REPLAY_PERIOD,
+    STREAM_OFFSET,
+    StartPosition,
+    read_start,
+)
 from hareline.queues.declare.arguments import QueueArguments
 from hareline.queues.declare.readers import (
     InvalidValue,
@@ -24,6 +31,7 @@ from hareline.queues.declare.readers import (
     natural,
     qpid_integer,
     qpid_truth,
+    quoted,
     type_name,
 )
 from hareline.queues.declare.table import DEFAULT_QUEUE_TYPE
@@ -36,12 +44,20 @@ PREFETCH_COUNT: Final = "x-prefetch-count"
 PREFETCH_REFILL: Final = "x-prefetch-refill"
 SELECTOR: Final = "x-filter-jms-selector"
 NO_LOCAL: Final = "x-qpid-no-local"
-STREAM_ARGUMENTS: Final = (STREAM_OFFSET, "x-stream-filter", "x-stream-match-unfiltered")
+NO_CONSUME: Final = "x-filter-no-consume"  # Broker-J
+BROWSE: Final = "x-browse"
+AUTO_CLOSE: Final = "x-filter-auto-close"  # Broker-J
+STREAM_FILTER: Final = "x-stream-filter"
+MATCH_UNFILTERED: Final = "x-stream-match-unfiltered"
+STREAM_ARGUMENTS: Final = (STREAM_OFFSET, STREAM_FILTER, MATCH_UNFILTERED)
 KNOWN: Final = frozenset(
     (
         *(PRIORITY, CANCEL_ON_FAILOVER, PREFETCH_COUNT, PREFETCH_REFILL, SELECTOR, NO_LOCAL),
         *STREAM_ARGUMENTS,
     )
+)
+KNOWN_OF_READING: Final = frozenset(
+    (*STREAM_ARGUMENTS, REPLAY_PERIOD, NO_CONSUME, BROWSE, AUTO_CLOSE)
 )
 PERCENT_MAX: Final = 100
 QPID_PRIORITY_MAX: Final = 2**31 - 1  # Broker-J: of consumers that ask for none
@@ -122,7 +138,10 @@ def percent(value: object, type_: str) -> int:
 def _read(
     arguments: Mapping[str, object], name: str, read: Callable[[object, str], T], place: str
 ) -> T | None:
-    """None when it was not given. ``read`` takes the value and RabbitMQ's name of its type."""
+    """None when it was not given. ``read`` takes the value and RabbitMQ's name of its type.
+
+    Raises PreconditionFailed for a value that ``read`` refuses.
+    """
     if name not in arguments:
         return None
     kinds: Mapping[str, str] = getattr(arguments, "kinds", {})
@@ -201,3 +220,129 @@ def _compiled(text: str, place: str) -> Selector:
 
 def _problem(name: str, place: str, problem: str) -> str:
     return f"invalid arg '{name}' for {place}: {problem}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadingArguments:
+    """Where a consumer reads, and whether it takes anything away.
+
+    ``is_browser``: it takes nothing from a queue whose other consumers do. ``start``: where a
+    browser or a reader of a non-destructive queue begins. ``since_ms``: what arrives before (epoch
+    milliseconds) is not for it; 0 is no bound. Of readers only those have one whose replay period
+    begins in the future. ``stream_filter``: see ``Consumer``.
+    """
+
+    start: StartPosition = FIRST
+    is_browser: bool = False
+    closes_at_end: bool = False
+    since_ms: int = 0
+    stream_filter: frozenset[str] | None = None
+
+    def apply(self, consumer: Consumer) -> None:
+        """To be called before the consumer is added to its queue."""
+        consumer.start_position = self.start
+        consumer.is_browser = self.is_browser
+        consumer.closes_at_end = self.closes_at_end
+        consumer.since_ms = self.since_ms
+        consumer.stream_filter = self.stream_filter
+
+
+def read_reading_arguments(
+    arguments: Mapping[str, object],
+    queue_arguments: QueueArguments,
+    *,
+    queue: str,
+    vhost: str,
+    now_ms: int,
+) -> ReadingArguments:
+    """Read and check these arguments of one basic.consume. Raises PreconditionFailed.
+
+    A stream is read from its end unless the consumer says otherwise (RabbitMQ), any other
+    non-destructive queue from its beginning (Broker-J).
+    """
+    place = f"queue '{queue}' in vhost '{vhost}'"
+    is_reader = is_non_destructive(queue_arguments)
+    wants_to_browse = _flag(arguments, NO_CONSUME, place) | _flag(arguments, BROWSE, place)
+    closes_at_end = _flag(arguments, AUTO_CLOSE, place)
+    start = read_start(
+        arguments,
+        inherited_filters(arguments, queue_arguments, REPLAY_PERIOD),
+        place=place,
+        now_ms=now_ms,
+        default=NEXT if queue_arguments.queue_type == "stream" else FIRST,
+    )
+    if is_reader or wants_to_browse:
+        is_ahead = start.kind == "time" and start.value > now_ms and STREAM_OFFSET not in arguments
+        return ReadingArguments(
+            start=start,
+            is_browser=not is_reader,
+            closes_at_end=closes_at_end,
+            since_ms=start.value if is_ahead else 0,
+            stream_filter=_stream_filter(arguments, place),
+        )
+    return ReadingArguments(
+        since_ms=now_ms if start is NEXT else start.value, closes_at_end=closes_at_end
+    )
+
+
+def check_stream_consumer(
+    queue_arguments: QueueArguments,
+    *,
+    queue: str,
+    vhost: str,
+    acknowledges: bool,
+    is_limited: bool,
+) -> None:
+    """What RabbitMQ asks of consumers of its streams (rabbit_stream_queue, ``consume``).
+
+    Raises NotImplementedMethod for a consumer that does not acknowledge, PreconditionFailed for one
+    without a limit: both would be given the whole stream at once.
+    """
+    if queue_arguments.queue_type != "stream":
+        return
+    place = f"queue '{queue}' in vhost '{vhost}'"
+    if not acknowledges:
+        raise NotImplementedMethod(
+            f"automatic acknowledgement not supported by stream queues {place}"
+        )
+    if not is_limited:
+        raise PreconditionFailed(f"consumer prefetch count is not set for stream {place}")
+
+
+def check_not_stream(
+    queue_arguments: QueueArguments, operation: str, *, queue: str, vhost: str
+) -> None:
+    """Raises NotImplementedMethod: ``operation`` (``basic.get``) is nothing for a stream."""
+    if queue_arguments.queue_type == "stream":
+        raise NotImplementedMethod(
+            f"{operation} not supported by stream queues queue '{queue}' in vhost '{vhost}'"
+        )
+
+
+def _stream_filter(arguments: Mapping[str, object], place: str) -> frozenset[str] | None:
+    """The filter values of messages for this consumer, with "" if those without one are as well.
+
+    ``consumer_arguments`` has refused both arguments on other queues. RabbitMQ passes over a value
+    of a wrong type, and a consumer that asked for a filter gets all; here it is refused.
+    """
+    takes_unfiltered = _flag(arguments, MATCH_UNFILTERED, place)  # alone it means nothing
+    values = _read(arguments, STREAM_FILTER, filter_values, place)
+    if values is None:
+        return None
+    return values | {""} if takes_unfiltered else values
+
+
+def filter_values(value: object, type_: str) -> frozenset[str]:
+    """``x-stream-filter``: a text, or an array of at least one. Raises InvalidValue."""
+    values = value if isinstance(value, list | tuple) else [value]
+    if not values:
+        raise InvalidValue(quoted("expected at least one filter value"))
+    texts = [one for one in values if isinstance(one, str)]
+    if len(texts) < len(values):
+        wrong = next(one for one in values if not isinstance(one, str))
+        raise InvalidValue(f"{{unacceptable_type,{type_ if wrong is value else type_name(wrong)}}}")
+    return frozenset(texts)
+
+
+def _flag(arguments: Mapping[str, object], name: str, place: str) -> bool:
+    return bool(_read(arguments, name, flag, place))

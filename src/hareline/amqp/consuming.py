@@ -1,11 +1,8 @@
-"""The consumers of a channel, and how entries of a queue become deliveries to them.
+"""Consumers of a channel: entries of a queue become deliveries.
 
-``ChannelConsumer.deliver`` is called by the queue's lane with a run of entries. The frames of
-a delivery are joined from parts that are constant for a consumer and an address, and the content as
-it was received; only content for another channel number or above frame_max is built again. The
-methods that start and end consumers are in ``amqp.basic_methods``.
-
-Invariant: a delivery's tag is in ``unacked`` before its frames are in the output.             [hot]
+The frames of a delivery are joined from parts that are constant for a consumer and an address, and
+the content as it was received; only content for another channel number or above frame_max is built
+again. A delivery's tag is in ``unacked`` before its frames are in the output.               [hot]
 """
 
 from __future__ import annotations
@@ -18,6 +15,7 @@ from hareline.amqp.consumer_arguments import ConsumerArguments
 from hareline.amqp.context import ConnectionParts
 from hareline.amqp.delivery_port import DeliveryPort
 from hareline.amqp.happenings import on_consumer
+from hareline.broker.audit.queue import AuditedQueue
 from hareline.message import Address
 from hareline.queues.core.consumer import Consumer
 from hareline.queues.core.credit import CreditWindow
@@ -180,6 +178,20 @@ class ChannelConsumer(Consumer):
         self._consumers.on_finished(self)
 
 
+class AuditedConsumer(ChannelConsumer):
+    """Consumer that records what it was handed; only of an ``AuditedQueue``."""
+
+    __slots__ = ()
+
+    def deliver(self, entries: list[QueueEntry]) -> int:
+        count = super().deliver(entries)
+        queue = self.queue
+        assert isinstance(queue, AuditedQueue), queue
+        handed_over = entries if count == len(entries) else entries[:count]
+        queue.trace.happened("delivered", handed_over, tag=self.tag)
+        return count
+
+
 class ChannelConsumers:
     """The consumers of one channel; ``by_tag`` has them in the order in which they came."""
 
@@ -205,8 +217,7 @@ class ChannelConsumers:
         return consumer
 
     def _tell_ended(self, consumer: ChannelConsumer) -> None:
-        if self._parts.context.events is not None:
-            on_consumer("consumer.deleted", self._parts, self.port.number, consumer)
+        on_consumer("consumer.deleted", self._parts, self.port.number, consumer)
 
     def on_cancelled(self, consumer: ChannelConsumer) -> None:
         """The queue of this consumer was deleted: tell the client, if it takes that."""

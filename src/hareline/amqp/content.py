@@ -1,11 +1,7 @@
 """A message that arrives frame by frame: basic.publish, then its header, then its bodies.
 
-``amqp.method_dispatch`` feeds it what could not take the publish lane (see ``wire.decoder``); the
-half-received message lives here and nowhere else. Texts of the errors are RabbitMQ's. A body that
-is too large for memory goes to the ``BodyStore`` frame by frame.
-
-Invariant: ``is_open`` from the publish method until the last octet of the body; never holds more
-octets than the header announced, and of a large body no more than some frames.             [hot]
+Only for publishes that take no lane. Texts of errors are RabbitMQ's. A body that is too large for
+memory goes to the ``BodyStore`` frame by frame.                                             [hot]
 """
 
 from __future__ import annotations

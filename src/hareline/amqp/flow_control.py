@@ -14,13 +14,9 @@ any other, that also consumes   connection.blocked alone: its acknowledgements m
                                 it waits for, so they must be read
 ==============================  ===================================================================
 
-``amqp.publishing`` calls ``ChannelFlow.stop``, the queue's ``Overflow`` calls ``on_underfull``.
-``ConnectionFlow`` is also what blocks a connection at its first publish while a resource alarm is
-on, since connection.blocked stands for both reasons: it is sent at the first one and
-connection.unblocked after the last one. A user that publishes above its rate
-(``amqp.limits``) is told nothing: the socket is not read for as long as that takes.
-
-Invariant: a connection that is gone waits at no queue.
+connection.blocked also stands for resource alarms: it is sent at the first reason and
+connection.unblocked after the last one. A user that publishes above its rate is told nothing: the
+socket is not read for as long as that takes.
 """
 
 from __future__ import annotations

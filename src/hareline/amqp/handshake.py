@@ -15,12 +15,8 @@ REFUSED         nothing    the socket is dropped after a delay, or after close-o
 ==============  =========  ==================================================================
 
 Anything not in the table is a 504 and ends the connection; before tune-ok a frame of an unknown
-type ends it without a close frame. Texts are RabbitMQ's.
-
-Called by ``amqp.connection``, which acts on the ``Outcome`` of each method, and drops the
-``Handshake`` when it is over: an idle connection has none. Backends (``auth.backends``) may decide
-at once, or when the connection is gone. Invariant: what the client has proved and been granted is
-written to ``Client`` here and nowhere else.
+type ends it without a close frame. Texts are RabbitMQ's. Backends (``auth.backends``) may decide at
+once, or when the connection is gone.
 """
 
 from __future__ import annotations
@@ -31,9 +27,8 @@ from sys import intern
 from typing import Any, Final, Literal
 
 from hareline import events
-from hareline.amqp.client import Client
+from hareline.amqp.client import QPID, Client
 from hareline.amqp.context import ConnectionParts, Context
-from hareline.amqp.dialect import QPID
 from hareline.amqp.ending import Ending
 from hareline.amqp.happenings import on_connection_open, on_login
 from hareline.amqp.input_gate import LOGIN

@@ -1,11 +1,7 @@
-"""What the event exchange is told of connections, channels, consumers and logins.
+"""Events of connections, channels, consumers and logins, for the event exchange.
 
-Called by ``amqp.handshake``, ``amqp.connection``, ``amqp.channels``, ``amqp.consuming`` and
-``amqp.basic_methods`` at the moment when something has come or gone, which is never once a message.
-Each function looks first whether there is an event exchange and anything bound to it. Names of
-headers are RabbitMQ's; where it has the id of a process, ``pid``, this is the name of the object.
-
-Invariant: each event that something has come is followed by one that it has gone.
+Names of headers are RabbitMQ's; where it has the id of a process, ``pid``, this is the name of the
+object. Each event that something has come is followed by one that it has gone.
 """
 
 from __future__ import annotations
@@ -14,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
-from hareline.amqp.tls_session import tls_fields
+from hareline.amqp.ports import tls_fields
 from hareline.broker.change_recorder import NOBODY, ChangeRecorder, Doer
 from hareline.broker.event_exchange import EventExchange
 from hareline.wire.table import Table

@@ -32,8 +32,7 @@ All reasons stop reading the socket. All of the gate but QUEUE also stop the dec
 what was read. While an alarm is on, no channel has a publish lane, so that the first publish is
 noticed, and none has one while its user may only publish at a rate: each publish is counted.
 
-Called by the connection and its parts. Invariant: the socket is read again, as far as this gate
-goes, exactly when the last reason has ended.                                   [hot: take_share]
+The socket is read again when the last reason has ended.                        [hot: take_share]
 """
 
 from __future__ import annotations

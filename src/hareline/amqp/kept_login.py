@@ -1,11 +1,7 @@
-"""The login of an open connection: when it ends, and how the client renews it.
+"""Login of an open connection: it ends when its token expires, unless the client renews it.
 
-A login by a token ends when the token expires; then the connection is closed, with RabbitMQ's text.
-A client renews it with connection.update-secret, and goes on meanwhile. ``amqp.connection`` makes a
-``KeptLogin`` for a login that expires, for a client that sends update-secret, and when rights have
-changed; other connections have none.
-
-Invariant: rights of a new secret count once it was found good, and are those of the same user.
+Made only for a login that expires, a client that sends connection.update-secret, and when rights
+have changed. Rights of a new secret count once it was found good, for the same user only.
 """
 
 from __future__ import annotations

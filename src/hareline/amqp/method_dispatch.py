@@ -1,10 +1,7 @@
-"""From a frame of an open channel to the handler of its method: the table of all handlers.
+"""From a frame of an open channel, which took no lane, to the handler of its method.
 
-Called by ``amqp.connection`` for every frame that did not take a lane of the decoder. Handlers are
-in a module for each class of AMQP; publishes and their contents go to ``amqp.content``, which keeps
-them until they are complete.
-
-Invariant: a channel that is closing handles nothing but close and close-ok.
+Publishes and their contents go to ``amqp.content``, which keeps them until they are complete. A
+channel that is closing handles nothing but close and close-ok.
 """
 
 from __future__ import annotations
@@ -14,11 +11,7 @@ from functools import partial
 from typing import Any, Final
 
 from hareline.amqp import basic_methods as basic
-from hareline.amqp import channel_methods
-from hareline.amqp import confirm_methods as confirm
-from hareline.amqp import exchange_methods as exchange
-from hareline.amqp import queue_methods as queue
-from hareline.amqp import tx_methods as tx
+from hareline.amqp import channel_methods, topology_methods
 from hareline.amqp.channel import Channel
 from hareline.amqp.happenings import acting, doer_of
 from hareline.auth.grants import RightsPending
@@ -30,21 +23,21 @@ from hareline.wire.methods import Exchange as ExchangeMethods
 _BASIC: Final = 60 << 16  # classes before basic: channel, exchange, queue
 
 HANDLERS: Final[Mapping[type[Frame], Callable[[Channel, Any], None]]] = {
-    commands.Channel.Open: channel_methods.open_again,
-    commands.Channel.Close: channel_methods.close,
+    commands.Channel.Open: channel_methods.open_channel_again,
+    commands.Channel.Close: channel_methods.close_channel,
     commands.Channel.Flow: channel_methods.flow,
     commands.Channel.FlowOk: channel_methods.flow_ok,
     Access.Request: channel_methods.request_access,
-    commands.Exchange.Declare: exchange.declare,
-    commands.Exchange.Delete: exchange.delete,
-    commands.Exchange.Bind: exchange.bind,
-    commands.Exchange.Unbind: exchange.unbind,
-    ExchangeMethods.Bound: exchange.bound,
-    commands.Queue.Declare: queue.declare,
-    commands.Queue.Delete: queue.delete,
-    commands.Queue.Purge: queue.purge,
-    commands.Queue.Bind: queue.bind,
-    commands.Queue.Unbind: queue.unbind,
+    commands.Exchange.Declare: topology_methods.declare_exchange,
+    commands.Exchange.Delete: topology_methods.delete_exchange,
+    commands.Exchange.Bind: topology_methods.bind_exchange,
+    commands.Exchange.Unbind: topology_methods.unbind_exchange,
+    ExchangeMethods.Bound: topology_methods.bound,
+    commands.Queue.Declare: topology_methods.declare_queue,
+    commands.Queue.Delete: topology_methods.delete_queue,
+    commands.Queue.Purge: topology_methods.purge_queue,
+    commands.Queue.Bind: topology_methods.bind_queue,
+    commands.Queue.Unbind: topology_methods.unbind_queue,
     commands.Basic.Consume: basic.consume,
     commands.Basic.Cancel: basic.cancel,
     commands.Basic.Get: basic.get,
@@ -54,10 +47,10 @@ HANDLERS: Final[Mapping[type[Frame], Callable[[Channel, Any], None]]] = {
     commands.Basic.Reject: basic.reject,
     commands.Basic.Recover: basic.recover,
     commands.Basic.RecoverAsync: basic.recover,
-    commands.Confirm.Select: confirm.select,
-    commands.Tx.Select: tx.select,
-    commands.Tx.Commit: tx.commit,
-    commands.Tx.Rollback: tx.rollback,
+    commands.Confirm.Select: channel_methods.select_confirm,
+    commands.Tx.Select: channel_methods.select_tx,
+    commands.Tx.Commit: channel_methods.commit_tx,
+    commands.Tx.Rollback: channel_methods.rollback_tx,
 }
 
 

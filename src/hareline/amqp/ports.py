@@ -1,25 +1,58 @@
 """Ports between the parts of a connection, where an import would go in a circle.
 
-Each class here is abstract and has no slots of its own. ``net.shell`` implements ``Transport``, and
-``amqp.connection`` both faces of a connection: ``LiveConnection`` for the broker around it,
-``ConnectionPort`` for its own parts and its channels. ``amqp.confirms`` implements ``LateFrames``.
-
-Invariant: nothing here decides anything, and this module imports no module that calls it.
+``net.shell`` implements ``Transport``, and ``amqp.connection`` both faces of a connection:
+``LiveConnection`` for the broker around it, ``ConnectionPort`` for its own parts and its channels.
 """
 
 from __future__ import annotations
 
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import NamedTuple
 
 from hareline.amqp.client import Client
-from hareline.amqp.tls_session import TlsSession
+from hareline.auth.certificates import PeerCertificate
 from hareline.auth.peer import Peer
 from hareline.clock import Timer
 from hareline.compiled import mypyc_attr, trait
 from hareline.counts import ConnectionCounts
 from hareline.wire.decoder import FrameSink
+
+
+class TlsSession(NamedTuple):
+    """TLS of a connection, in RabbitMQ's words: ``tlsv1.3``, ``any``, ``aes_256_gcm``, ``aead``.
+
+    ``certificate``: the client's, if it has shown one, verified.
+    """
+
+    protocol: str
+    key_exchange: str
+    cipher: str
+    hash: str
+    certificate: PeerCertificate | None = None
+
+
+def tls_fields(session: TlsSession | None) -> dict[str, object]:
+    """RabbitMQ's keys of a connection; all but ``ssl`` are None without TLS."""
+    certificate = None if session is None else session.certificate
+    validity = None
+    if certificate is not None:
+        validity = f"{_time(certificate.not_before_ms)} - {_time(certificate.not_after_ms)}"
+    return {
+        "ssl": session is not None,
+        "ssl_protocol": None if session is None else session.protocol,
+        "ssl_key_exchange": None if session is None else session.key_exchange,
+        "ssl_cipher": None if session is None else session.cipher,
+        "ssl_hash": None if session is None else session.hash,
+        "peer_cert_subject": None if certificate is None else certificate.subject,
+        "peer_cert_issuer": None if certificate is None else certificate.issuer,
+        "peer_cert_validity": validity,
+    }
+
+
+def _time(ms: int) -> str:
+    return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 class SocketFacts(NamedTuple):

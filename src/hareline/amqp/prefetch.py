@@ -1,14 +1,10 @@
-"""How many messages a consumer may have unacked: the client's word, or the operator's.
-
-``basic.consume`` asks ``prefetch_for_consumer``, ``basic.qos`` changes a ``ChannelPrefetch``. Three
-things can set the number, and the first that does counts:
+"""Number of messages that a consumer may have unacked: the first of these that is set.
 
 1. the consumer argument x-prefetch-count,
 2. basic.qos on its channel,
 3. the virtual host: ``prefetch_profile``, which goes by the kind of queue, or ``default_prefetch``.
 
-``prefetch_max`` of the virtual host is an upper bound for all of them. In all of them 0 is "no
-limit", as in AMQP 0-9-1; ActiveMQ's 0 ("only when asked") is basic.get.
+``prefetch_max`` of the virtual host bounds them all. 0 is "no limit", as in AMQP 0-9-1.
 """
 
 from __future__ import annotations

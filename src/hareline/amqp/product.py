@@ -1,4 +1,4 @@
-"""By which product name the broker introduces itself, and to whom by another one.
+"""Product name in connection.start: another one for hosts that Qpid's clients come from.
 
 Qpid's JMS client uses ADDR destinations, queue depths and some more only where connection.start
 names a product with "qpid" in it (qpid-jms-amqp-0-x 6.4.0, ``AMQConnectionDelegate_8_0``); others
@@ -6,12 +6,9 @@ use parts of RabbitMQ's behaviour only where it is exactly "RabbitMQ". connectio
 before the client has said anything of itself, so only its address can tell: Qpid's client begins
 with the header of AMQP 0-10, is told to use 0-9-1, and comes again at once.
 
-``amqp.ending`` reports such headers; ``amqp.handshake`` asks for the name, and reports clients. A
-header alone counts for minutes. A host from which a Qpid client has then logged in is remembered
+A header alone counts for minutes. A host from which a Qpid client has then logged in is remembered
 for a month after its last connection, and over restarts of the broker, because a client that fails
 over does not begin with the header of 0-10 again.
-
-Invariant: at most ``HOSTS_MAX`` hosts of either kind are known; the oldest is forgotten first.
 """
 
 from __future__ import annotations

@@ -1,42 +1,35 @@
 """From a complete publish to the queues it is routed to, and the answers to its publisher.
 
-``Publishing.publish`` is called for publishes whose method payload was seen before on this channel;
-the others come through ``publish_first``. ``amqp.routes`` says where a publish goes,
-``amqp.inspection`` what it asks for. In a transaction it is put into queues by the commit.
-
-Invariant: basic.return of a publish is in the output before whatever confirms it.            [hot]
+``amqp.routes`` says where a publish goes, ``amqp.inspection`` what it asks for. In a transaction
+the commit puts it into queues. basic.return is in the output before what confirms it.       [hot]
 """
 
 from __future__ import annotations
 
+from random import random
 from typing import Final
 
 from hareline.amqp.client import Client
 from hareline.amqp.confirms import Confirms
 from hareline.amqp.context import ConnectionParts
-from hareline.amqp.delivery_port import DeliveryPort
+from hareline.amqp.delivery_port import DeliveryPort, PublishTally
 from hareline.amqp.flow_control import ChannelFlow
 from hareline.amqp.inspection import (
     HEADER_SIZE_BARE,
     Inspection,
     initial_position,
     parse_expiration,
+    publish_number,
 )
-from hareline.amqp.publish_number import answer_duplicate, publish_number
+from hareline.amqp.product import closes_when_no_route
 from hareline.amqp.reply_to import ReplyConsumer
-from hareline.amqp.returns import (
-    check_no_route_allowed,
-    not_kept_text,
-    return_message,
-    return_refused,
-)
 from hareline.amqp.routes import Route, are_kept, check_copies, find_route, is_kept
-from hareline.amqp.tallies import PublishTally
 from hareline.amqp.transactions import Transaction
 from hareline.broker.producers import PublishNumber
-from hareline.errors import NotKept
+from hareline.errors import NoRoute, NotKept, ResourceError, within_short_string
 from hareline.message import PROPERTIES_START, Address, LargeBody, Message, large_message
 from hareline.queues.core.archiving import archive_message, archives_of
+from hareline.queues.core.audit_recorder import AuditRecorder
 from hareline.queues.core.enqueueing import Enqueueing
 from hareline.queues.core.kinds import REFUSED, TAKEN
 from hareline.queues.policies.expiry import expires_at_ms
@@ -45,11 +38,32 @@ from hareline.queues.queue import Queue, has_taker
 from hareline.storage.interface import MessageStore
 from hareline.wire.constants import FLAG_HEADERS
 from hareline.wire.decoder import PublishLane
+from hareline.wire.encoder import return_frame
 from hareline.wire.plain_properties import NOT_PLAIN, NUMBER, PERSISTENT, PRODUCER_MARK, walk
 
 _NO_ROUTE: Final = 312
 _NO_CONSUMERS: Final = 313
 _NOWHERE: Final = Address("", "", b"\x00\x00")
+
+
+class Publish:
+    """A publish that is numbered, immediate or of a transaction, on its way to queues."""
+
+    __slots__ = ("archives", "message", "number", "queues", "route")
+
+    def __init__(
+        self,
+        route: Route,
+        message: Message,
+        queues: tuple[Enqueueing, ...],
+        archives: tuple[Enqueueing, ...],
+        number: PublishNumber | None,
+    ) -> None:
+        self.route = route
+        self.message = message
+        self.queues = queues
+        self.archives = archives
+        self.number = number
 
 
 class Publishing(PublishLane):
@@ -222,12 +236,11 @@ class Publishing(PublishLane):
             message, extra_keys, number = self._inspection.inspect(message, flags)
         transaction = self.transaction
         if transaction is None:
-            if number is None or self._answer_duplicate(number) is None:
-                self._enqueue_on(route, message, extra_keys, number)
+            self._enqueue_on(route, message, extra_keys, number)
             return
         queues, archives = self._queues_for(route, message, extra_keys)
         message.forget_properties()
-        self._publish_in_transaction(transaction, route, message, queues, archives, number)
+        self._keep(transaction, Publish(route, message, queues, archives, number))
 
     # --------------------------------------------------- inspected publishes
 
@@ -247,11 +260,7 @@ class Publishing(PublishLane):
         start_s = self._turn.now()
         message = self._message(route, content, header_size, size)
         message, extra_keys, number = self._inspection.inspect(message, flags)
-        if number is not None and self._answer_duplicate(number) is not None:
-            entries = 1
-        else:
-            entries = self._enqueue_on(route, message, extra_keys, number)
-        self._gate.count_work(entries, start_s)
+        self._gate.count_work(self._enqueue_on(route, message, extra_keys, number), start_s)
 
     def _publish_numbered(
         self, route: Route, octets: bytes, content: bytes, header_size: int, size: int
@@ -277,10 +286,12 @@ class Publishing(PublishLane):
     def _enqueue_on(
         self, route: Route, message: Message, extra_keys: list[str], number: PublishNumber | None
     ) -> int:
-        """Enqueue a message where it goes by its route and these keys; returns in how many queues.
+        """Enqueue a message by its route and these keys; returns in how many queues, or 1.
 
-        ``number``: it is not a duplicate.
+        A duplicate by its ``number`` is only answered.
         """
+        if number is not None and self._answer_duplicate(number) is not None:
+            return 1
         queues, archives = route.queues, route.archives
         if extra_keys or route.is_dynamic:
             queues, archives = self._queues_for(route, message, extra_keys)
@@ -291,66 +302,67 @@ class Publishing(PublishLane):
         if number is None and not route.is_immediate:
             self._enqueue(message, queues, archives, route.is_mandatory)
         else:
-            self._enqueue_routed(message, queues, archives, route, number)
+            self._enqueue_routed(Publish(route, message, queues, archives, number))
         return len(queues)
 
-    def _publish_in_transaction(
-        self,
-        transaction: Transaction,
-        route: Route,
-        message: Message,
-        queues: tuple[Enqueueing, ...],
-        archives: tuple[Enqueueing, ...],
-        number: PublishNumber | None,
-    ) -> None:
+    def _keep(self, transaction: Transaction, publish: Publish) -> None:
         """Checked and routed now, as in RabbitMQ; enqueued, or returned, at commit.
 
         Raises NoRoute in the qpid dialect for what would be returned, unless its client opts out.
         """
-        if route.is_mandatory and not queues:
-            check_no_route_allowed(self._client, route.address)
-        targets = queues + self._archives_of(queues, archives)
+        message, queues = publish.message, publish.queues
+        if publish.route.is_mandatory and not queues:
+            check_no_route_allowed(self._client, publish.route.address)
+        targets = queues + self._archives_of(queues, publish.archives)
         transaction.publish(
-            lambda: self._enqueue_at_commit(message, queues, archives, route, number),
+            lambda: self._enqueue_at_commit(publish),
             entries=len(targets),
             kept_bytes=len(message.content) + len(message.address.octets)
             if are_kept(targets, message.position)
             else 0,
-            is_numbered=number is not None,
+            is_numbered=publish.number is not None,
         )
 
-    def _enqueue_at_commit(
-        self,
-        message: Message,
-        queues: tuple[Enqueueing, ...],
-        archives: tuple[Enqueueing, ...],
-        route: Route,
-        number: PublishNumber | None,
-    ) -> bool:
+    def _enqueue_at_commit(self, publish: Publish) -> bool:
         """A queue may have been deleted since the publish; a time to live begins here.
 
         False when a queue refused the message, or for a duplicate that cannot be confirmed.
         """
-        if number is not None:
-            is_confirmed = self._answer_duplicate(number)
+        if publish.number is not None:
+            is_confirmed = self._answer_duplicate(publish.number)
             if is_confirmed is not None:
                 return is_confirmed
+        message = publish.message
         now_ms = message.arrival_ms = self._clock.now_ms
         if message.expires_at_ms:
             expiration_ms = parse_expiration(message.properties.expiration or "")
             message.forget_properties()
-            message = message.expiring_at(expires_at_ms(expiration_ms, now_ms))
-        self._tally_of(route, len(queues)).count += 1
-        return self._enqueue_routed(
-            message,
-            tuple(queue for queue in queues if not queue.is_deleted),
-            tuple(stream for stream in archives if not stream.is_deleted),
-            route,
-            number,
-        )
+            publish.message = message.expiring_at(expires_at_ms(expiration_ms, now_ms))
+        self._tally_of(publish.route, len(publish.queues)).count += 1
+        publish.queues = tuple([queue for queue in publish.queues if not queue.is_deleted])
+        publish.archives = tuple([stream for stream in publish.archives if not stream.is_deleted])
+        return self._enqueue_routed(publish)
 
     def _answer_duplicate(self, number: PublishNumber) -> bool | None:
-        return answer_duplicate(number, self._producers, self._port, self.confirms)
+        """Confirm or refuse a duplicate, and return which; None for a message that is new.
+
+        It is confirmed when its original is durable, and refused where that is not known.
+        """
+        original = self._producers.find(number)
+        if original is None:
+            return None
+        is_safe = self._producers.is_safe(original)
+        self._port.counting().publish += 1
+        confirms = self.confirms
+        if confirms is not None:
+            confirms.sequence += 1
+            if not is_safe:
+                confirms.refuse()
+            elif original.ticket > confirms.ticket:
+                confirms.ticket = original.ticket
+            if not confirms.is_marked:
+                confirms.mark()
+        return is_safe
 
     def _queues_for(
         self, route: Route, message: Message, extra_keys: list[str]
@@ -375,16 +387,10 @@ class Publishing(PublishLane):
             return archives_of(queues, archives)
         return ()
 
-    def _enqueue_routed(
-        self,
-        message: Message,
-        queues: tuple[Enqueueing, ...],
-        archives: tuple[Enqueueing, ...],
-        route: Route,
-        number: PublishNumber | None,
-    ) -> bool:
+    def _enqueue_routed(self, publish: Publish) -> bool:
         """As ``_enqueue``; immediate: only where a consumer waits, and it must be somewhere."""
-        is_mandatory = route.is_mandatory
+        route, message, queues = publish.route, publish.message, publish.queues
+        archives, is_mandatory = publish.archives, route.is_mandatory
         if route.is_immediate:
             takers = tuple(
                 queue
@@ -397,11 +403,11 @@ class Publishing(PublishLane):
                 self._return_untaken(message, _NO_CONSUMERS, "NO_CONSUMERS")
             queues = takers
         is_accepted = self._enqueue(message, queues, archives, is_mandatory)
-        if number is not None and is_accepted:
+        if publish.number is not None and is_accepted:
             may_return = is_mandatory or route.is_immediate
             if queues or (archives and not may_return):
                 targets = queues + self._archives_of(queues, archives)
-                self._producers.accept(number, is_kept=are_kept(targets, message.position))
+                self._producers.accept(publish.number, is_kept=are_kept(targets, message.position))
         return is_accepted
 
     def _enqueue(
@@ -500,3 +506,87 @@ class Publishing(PublishLane):
         return_message(self._port, message, reply_code, reply_text)
         if self.confirms is not None and self._client.dialect.refuses_returned:
             self.confirms.refuse_next()
+
+
+class AuditedPublishing(Publishing):
+    """Publishing in a virtual host with audit: each publish is recorded when queues get it."""
+
+    __slots__ = ("_audit", "_share")
+
+    def __init__(
+        self,
+        parts: ConnectionParts,
+        port: DeliveryPort,
+        reply_to: ReplyConsumer,
+        audit: AuditRecorder,
+    ) -> None:
+        super().__init__(parts, port, reply_to)
+        self._audit = audit
+        self._share = audit.share  # random() is below 1.0, so that is all
+
+    def publish_plain(self, route: Route, content: bytes, header_size: int, size: int) -> None:
+        if random() < self._share:
+            self._audit.on_published(route.address, size, len(route.queues))
+        Publishing.publish_plain(self, route, content, header_size, size)  # cheaper than super()
+
+    def publish_run(
+        self, route: Route, contents: list[bytes], header_size: int, framing: int
+    ) -> None:
+        self.publish_each(route, contents, header_size, framing)
+
+    def _enqueue(
+        self,
+        message: Message,
+        queues: tuple[Enqueueing, ...],
+        archives: tuple[Enqueueing, ...],
+        is_mandatory: bool,
+    ) -> bool:
+        if random() < self._share:
+            self._audit.on_published(message.address, message.size, len(queues))
+        return super()._enqueue(message, queues, archives, is_mandatory)
+
+
+def return_message(port: DeliveryPort, message: Message, reply_code: int, reply_text: str) -> None:
+    """Write basic.return; the octets go out in front of whatever confirms this publish."""
+    if port.is_closing:
+        return
+    head = return_frame(port.number, reply_code, reply_text, message.address.octets)
+    port.write_content((head,), message)
+
+
+def return_refused(
+    port: DeliveryPort, message: Message, overflow: Overflow | None, unkept: str
+) -> None:
+    """Return what a full queue refused, or the store, for the reason ``unkept``.
+
+    RabbitMQ has no basic.return for this; code and words are Broker-J's.
+    """
+    if overflow is None or unkept:
+        return_message(port, message, ResourceError.reply_code, not_kept_text(unkept))
+        return
+    address = message.address
+    explanation = overflow.explanation
+    text = (
+        f"No route for message with exchange '{address.exchange}' and routing key "
+        f"'{address.routing_key}':{explanation}"
+    )
+    if within_short_string(text) != text:  # then rather what only the broker knows
+        text = within_short_string(explanation)
+    return_message(port, message, ResourceError.reply_code, text)
+
+
+def check_no_route_allowed(client: Client, address: Address) -> None:
+    """Raise NoRoute in the qpid dialect, unless its client opts out.
+
+    Broker-J's closeWhenNoRoute: the commit fails with the connection.
+    """
+    if client.dialect.refuses_returned and closes_when_no_route(client.properties):
+        raise NoRoute(
+            f"no route for message with exchange '{address.exchange}' and routing key "
+            f"'{address.routing_key}' in vhost '{client.vhost.name}'"
+        )
+
+
+def not_kept_text(reason: str) -> str:
+    """The reply text for a message that the store does not take, for this reason."""
+    return within_short_string(f"message cannot be stored: {reason}")

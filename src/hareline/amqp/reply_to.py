@@ -1,9 +1,8 @@
 """Direct reply-to: replies without a reply queue (RabbitMQ's ``amq.rabbitmq.reply-to``).
 
-A requester consumes from the pseudo-queue ``amq.rabbitmq.reply-to`` (no-ack) and publishes requests
-with that name as reply-to; the broker rewrites it to ``amq.rabbitmq.reply-to.<opaque>``. A publish
-to the default exchange with that routing key is written straight to the requester's channel. The
-guarantee is at most once: replies to a channel that is gone are dropped.
+A requester consumes from the pseudo-queue, and publishes with its name as reply-to; the broker
+rewrites it to ``amq.rabbitmq.reply-to.<opaque>``. A publish to that key is written straight to the
+requester's channel. At most once: replies to a channel that is gone are dropped.
 """
 
 from __future__ import annotations

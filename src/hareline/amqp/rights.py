@@ -1,9 +1,6 @@
-"""Which rights queues, exchanges and bindings need for the places that they pass messages on to.
+"""Rights of queues, exchanges and bindings on the places that they pass messages on to.
 
-Called by ``amqp`` and by ``management.api``, so that a declaration over HTTP is allowed
-exactly what it is over AMQP. docs/security.md has the table of rights.
-
-Invariant: these check, and change nothing.
+Checks only, the same for AMQP and for HTTP; docs/security.md has the table of rights.
 """
 
 from __future__ import annotations

@@ -1,12 +1,8 @@
-"""Where a publish goes: a ``Route`` for each publish method that a channel has seen.
+"""Route of a publish: where to, remembered for each publish method that a channel has seen.
 
-A publish method's payload is the same octets each time a client publishes to the same place, so the
-decoder looks it up in the lane's ``routes`` without decoding it. ``amqp.publishing`` asks
-``find_route`` for one that is not there: the method is decoded, checked against the client's rights
-and routed, and the result is remembered. ``amqp.channels`` forgets all routes when the virtual
-host's routing version or the rights have changed.
-
-Invariant: a route that is remembered may be taken without any further check.                 [hot]
+A publish method's payload is the same octets each time a client publishes to the same place, so it
+is a key that needs no decoding. A remembered route may be taken without any further check; all are
+forgotten when the virtual host's routing version or the rights have changed.                [hot]
 """
 
 from __future__ import annotations
@@ -14,8 +10,8 @@ from __future__ import annotations
 from typing import Final
 
 from hareline.amqp.client import Client
+from hareline.amqp.delivery_port import UNTALLIED
 from hareline.amqp.reply_to import REPLY_TO_PREFIX
-from hareline.amqp.tallies import UNTALLIED
 from hareline.auth.permissions import AccessChecker
 from hareline.broker.exchanges.exchange import Exchange
 from hareline.broker.vhost import audit_only

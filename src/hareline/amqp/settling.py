@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections import deque
 from typing import Final
 
+from hareline.amqp.client import RABBITMQ, Dialect
 from hareline.amqp.delivery_port import DeliveryPort
-from hareline.amqp.dialect import RABBITMQ, Dialect
 from hareline.amqp.transactions import Transaction
 from hareline.amqp.unacked import UnackedDeliveries, reject_entries, release_entries, settle_entries
 from hareline.errors import PreconditionFailed

@@ -1,14 +1,9 @@
-"""tx: publishes and settlements of a channel, kept until commit.
+"""Transaction of a channel: publishes and settlements are kept until commit.
 
-Publishes are checked and routed as they come, as in RabbitMQ; they are enqueued, and the unroutable
-ones returned, only at commit. Acknowledgements take effect only then. A small commit is carried out
-at once; for more it takes several turns (``Commit``), in which others see a part of it, but a crash
-keeps or loses it as a whole. A queue that is full may refuse publishes of a commit; all the rest of
-it is carried out, and the client gets a 406. While the store refuses new messages, a commit
-with any that it would have to keep is refused as a whole, and the channel's end rolls it back; so
-is one with more octets than a transaction may have. A rollback drops the publishes and puts the
-acknowledged deliveries back among the channel's unacked ones; they are not redelivered (RabbitMQ's
-rule for tx.rollback).
+Publishes are checked and routed as they come, as in RabbitMQ. A small commit is carried out at
+once; for more it takes several turns, in which others see a part of it, but a crash keeps or loses
+it as a whole. A rollback puts acknowledged deliveries back among the unacked ones; they are not
+redelivered (RabbitMQ's rule).
 """
 
 from __future__ import annotations

@@ -1,11 +1,8 @@
 """Limits unacknowledged deliveries, and pages out their contents while memory is short.
 
-``server`` starts an ``UnackedWatch``, which looks at all channels once a second, and at once when
-memory becomes short. It closes channels that have more deliveries than a limit says, with the code
-and in the place of RabbitMQ's consumer timeout. Nothing is counted for this when a message is
-delivered, so a channel may be above its limit for a second.
-
-Invariant: a look goes on in shares of the turn, whatever the deliveries are in number and size.
+All channels are looked at once a second, and at once when memory becomes short, in shares of the
+turn; so a channel may be above its limit for a second. It closes with the code and in the place of
+RabbitMQ's consumer timeout.
 """
 
 from __future__ import annotations

@@ -19,8 +19,7 @@ from typing import Final, cast
 
 from hareline.amqp.connection import Connection
 from hareline.amqp.context import Context
-from hareline.amqp.ports import SocketFacts, Transport
-from hareline.amqp.tls_session import TlsSession
+from hareline.amqp.ports import SocketFacts, TlsSession, Transport
 from hareline.auth.peer import Peer, is_loopback
 from hareline.net.accepting import Accepting
 from hareline.net.addresses import UNKNOWN_ADDRESS, Relayed, SocketAddress, address_text

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from hareline.amqp.audited import AuditedConsumer, AuditedPublishing
-from hareline.amqp.consuming import ChannelConsumer
-from hareline.amqp.publishing import Publishing
+from hareline.amqp.consuming import AuditedConsumer, ChannelConsumer
+from hareline.amqp.publishing import AuditedPublishing, Publishing
 from hareline.queues.core.audit_recorder import AUDIT_STREAM
 from hareline.wire.methods import commands
 from hareline.wire.properties import Properties

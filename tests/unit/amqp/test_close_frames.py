@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from hareline.amqp.close_frames import INVALID_ARGUMENT, closes_channel
-from hareline.amqp.dialect import QPID, RABBITMQ, Dialect
+from hareline.amqp.channel import INVALID_ARGUMENT
+from hareline.amqp.client import QPID, RABBITMQ, Dialect
+from hareline.amqp.connection import closes_channel
 from hareline.errors import AccessRefused, AmqpError, ChannelError, NotFound
 from hareline.wire.methods import commands
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from hareline.amqp.client import QPID
 from hareline.amqp.consumer_arguments import (
     KNOWN,
     SELECTOR,
@@ -14,7 +15,6 @@ from hareline.amqp.consumer_arguments import (
     inherited_filters,
     read_consumer_arguments,
 )
-from hareline.amqp.dialect import QPID
 from hareline.errors import PreconditionFailed
 from hareline.queues.core.start_position import REPLAY_PERIOD
 from hareline.queues.declare.arguments import QueueArguments, parse_queue_arguments

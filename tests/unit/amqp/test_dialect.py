@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from hareline.amqp.dialect import QPID, RABBITMQ, dialect_of
+from hareline.amqp.client import QPID, RABBITMQ, dialect_of
 from hareline.auth.permissions import Permissions
 from hareline.wire.constants import PROTOCOL_HEADER
 from hareline.wire.methods import Exchange as QpidExchange

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hareline.amqp.large_delivery import PIECE_BYTES, WAITING_MAX_BYTES, WAITING_MAX_CONTENTS
+from hareline.amqp.output import PIECE_BYTES, WAITING_MAX_BYTES, WAITING_MAX_CONTENTS
 from hareline.wire.methods import commands
 from hareline.wire.properties import Properties
 from hareline.wire.table import Table

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hareline.amqp.publish_number import publish_number
+from hareline.amqp.inspection import publish_number
 from hareline.broker.producers import PublishNumber
 from hareline.errors import MalformedFrame, PreconditionFailed
 from hareline.wire.plain_properties import NUMBER, PRODUCER_MARK, walk

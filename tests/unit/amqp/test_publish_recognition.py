@@ -19,8 +19,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hareline.amqp.audited import AuditedPublishing
-from hareline.amqp.publishing import Publishing
+from hareline.amqp.publishing import AuditedPublishing, Publishing
 from hareline.compiled import build
 from hareline.errors import PreconditionFailed
 from hareline.message import Message

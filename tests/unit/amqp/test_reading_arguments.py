@@ -7,7 +7,11 @@ from typing import Any
 
 import pytest
 
-from hareline.amqp.reading_arguments import KNOWN, ReadingArguments, read_reading_arguments
+from hareline.amqp.consumer_arguments import (
+    KNOWN_OF_READING,
+    ReadingArguments,
+    read_reading_arguments,
+)
 from hareline.errors import PreconditionFailed
 from hareline.queues.core.start_position import FIRST, LAST, NEXT, StartPosition
 from hareline.queues.declare.arguments import parse_queue_arguments
@@ -307,4 +311,4 @@ def test_the_page_lists_every_argument() -> None:
         for line in PAGE.read_text(encoding="utf-8").splitlines()
         if line.startswith("| `")
     }
-    assert rows >= KNOWN
+    assert rows >= KNOWN_OF_READING

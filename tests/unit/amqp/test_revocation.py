@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from hareline import events
+from hareline.amqp.channels import Revocation
 from hareline.amqp.connection import Connection
-from hareline.amqp.revocation import Revocation
 from hareline.auth.permissions import Permissions, TopicPermissions
 from hareline.wire.methods import commands
 

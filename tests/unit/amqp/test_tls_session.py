@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hareline.amqp.tls_session import TlsSession, tls_fields
+from hareline.amqp.ports import TlsSession, tls_fields
 from hareline.auth.certificates import PeerCertificate
 
 

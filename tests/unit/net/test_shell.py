@@ -13,7 +13,7 @@ from pamqp import body, commands, frame, header, heartbeat
 from hareline import events
 from hareline.amqp.connection import Connection
 from hareline.amqp.context import Limits
-from hareline.amqp.tls_session import TlsSession
+from hareline.amqp.ports import TlsSession
 from hareline.auth.certificates import PeerCertificate
 from hareline.net import shell as shell_module
 from hareline.net.accepting import HANDSHAKES_MAX, Accepting

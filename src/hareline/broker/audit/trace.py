@@ -1,6 +1,6 @@
 """What happens to the messages of one queue, as audit events.
 
-Called by ``audit.queue``, ``audit.policies`` and ``amqp.audited``, and hands lines to
+Called by ``audit.queue``, ``audit.policies`` and ``amqp.consuming``, and hands lines to
 ``queues.core.audit_recorder``. docs/audit.md has the table of events and fields.
 
 Invariant: whether an entry is recorded depends on its queue's name and its offset alone, so a

@@ -15,8 +15,8 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from pydantic import BaseModel
 
-from hareline.amqp.name_checks import refuse_default_exchange
 from hareline.amqp.rights import require_passing_on
+from hareline.amqp.topology_methods import refuse_default_exchange
 from hareline.broker.exchanges.bindings import Binding, DestinationKind
 from hareline.broker.exchanges.exchange import Exchange
 from hareline.management.api.answers import created, no_content, not_found

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict
 
 from hareline import events
 from hareline.amqp.connection import Connection
-from hareline.amqp.tls_session import tls_fields
+from hareline.amqp.ports import tls_fields
 from hareline.management.api.access import Caller, caller
 from hareline.management.api.answers import PROBLEMS, answer, no_content
 from hareline.management.api.blocking import BlockedBy, blocked_since_ms, blocking_json

@@ -18,7 +18,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from pydantic import BaseModel, Field
 
-from hareline.amqp.reading_arguments import check_not_stream
+from hareline.amqp.consumer_arguments import check_not_stream
 from hareline.broker.operations.browsing import BrowsedPage, browse
 from hareline.broker.operations.moving import Outcome, delete, transfer
 from hareline.broker.operations.positions import InvalidPosition

@@ -17,9 +17,9 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from pydantic import BaseModel, Field, model_validator
 
+from hareline.amqp.consumer_arguments import check_not_stream
 from hareline.amqp.context import Context
 from hareline.amqp.inspection import array_keys, initial_position, parse_expiration
-from hareline.amqp.reading_arguments import check_not_stream
 from hareline.amqp.reply_to import REPLY_TO_NAME, REPLY_TO_PREFIX
 from hareline.amqp.routes import check_copies
 from hareline.broker.operations.browsing import BrowsedPage, browse

@@ -16,8 +16,8 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from pydantic import BaseModel
 
-from hareline.amqp.name_checks import clean_name, refuse_default_exchange
 from hareline.amqp.rights import require_exchange_rights, require_queue_rights
+from hareline.amqp.topology_methods import clean_name, refuse_default_exchange
 from hareline.broker.exchange_types import exchange_class
 from hareline.broker.exchanges.alternate import with_alternate
 from hareline.management.api.answers import created, no_content

@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 from hareline import events
-from hareline.amqp.tls_session import TlsSession
+from hareline.amqp.ports import TlsSession
 from hareline.events import Report
 from hareline.net.tls.sessions import session_of
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ssl
 from typing import Final
 
-from hareline.amqp.tls_session import TlsSession
+from hareline.amqp.ports import TlsSession
 from hareline.auth.certificates import read_der
 
 #: Why handshakes fail, for the log, by OpenSSL's reason.

@@ -23,7 +23,7 @@ import ssl
 from collections.abc import Callable
 from typing import Any, Final, cast
 
-from hareline.amqp.tls_session import TlsSession
+from hareline.amqp.ports import TlsSession
 from hareline.net.tls.handshakes import Handshakes
 from hareline.net.tls.sessions import why_refused
 

@@ -1,10 +1,10 @@
 """Gathers the audit events of one virtual host, and writes them to its stream ``hareline.audit``.
 
 Made by ``server`` for a virtual host whose setting ``audit`` is not "off", and known to its queues
-as ``QueueEnvironment.audit``. ``audit.queue``, ``audit.policies`` and ``amqp.audited`` say what has
-happened; without audit none of them is there. An event is a line of JSON, made when it happens; the
-lines of a turn become one message of the stream, or one for each 64 KiB, when the turn dispatches.
-What concerns one queue is put into words by ``audit.trace``.
+as ``QueueEnvironment.audit``. Audited variants of queues, policies, publishing and consumers say
+what has happened; without audit none of them is there. An event is a line of JSON, made when it
+happens; the lines of a turn become one message of the stream, or one for each 64 KiB, when the turn
+dispatches. What concerns one queue is put into words by ``audit.trace``.
 
 Invariant: every event is in the stream, or counted in a later event ``lost``; nothing waits for it.
 """

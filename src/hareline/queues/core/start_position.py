@@ -1,6 +1,6 @@
 """Where a reader begins: the consumer arguments ``x-stream-offset`` and ``x-qpid-replay-period``.
 
-Read by ``amqp.reading_arguments`` once per consume; ``queues.dispatch.readers`` turns a
+Read by ``amqp.consumer_arguments`` once per consume; ``queues.dispatch.readers`` turns a
 ``StartPosition`` into a place in its queue. docs/non-destructive-queues.md has the table.
 
 Invariant: a ``StartPosition`` of kind "time" holds an instant and not a duration, so it means the

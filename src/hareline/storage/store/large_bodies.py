@@ -1,6 +1,6 @@
 """Bodies that are too large for memory, each in a file of its own in ``large/``.
 
-``amqp.content`` writes one as its frames come, ``amqp.large_delivery`` reads it as the client's
+``amqp.content`` writes one as its frames come, ``amqp.output`` reads it as the client's
 socket drains. ``storage.store.durable`` counts here the records that refer to a body, and syncs a
 file before the batch with the first of them. See docs/large-messages.md.
 

@@ -179,15 +179,15 @@ class Inspection:
         address = message.address
         extra_keys: list[str] = []
         if properties.headers is not None:
-            extra_keys = sender_selected_keys(properties.headers)
-            if extra_keys:
-                is_plain = False
-            if "BCC" in properties.headers:
-                headers = Table(properties.headers)
+            headers = properties.headers
+            extra_keys, blind_keys = array_keys(headers, "CC"), array_keys(headers, "BCC")
+            extra_keys += blind_keys
+            if "BCC" in headers:
+                headers = Table(headers)
                 del headers["BCC"]
                 octets = replace_headers(octets, headers)
-                address = BlindAddress(address, tuple(array_keys(properties.headers, "BCC")))
-                is_plain = False
+                address = BlindAddress(address, tuple(blind_keys))
+            is_plain = is_plain and not extra_keys and address is message.address
         if properties.reply_to == REPLY_TO_NAME:
             octets = replace_reply_to(octets, self._reply_to.address())
             is_plain = False
@@ -242,11 +242,6 @@ def parse_expiration(expiration: str) -> int:
     else:
         return int(digits)
     raise PreconditionFailed(f"invalid expiration '{expiration}': {problem}")
-
-
-def sender_selected_keys(headers: Table) -> list[str]:
-    """Routing keys of the CC and BCC headers; both must be arrays, what is no string is skipped."""
-    return array_keys(headers, "CC") + array_keys(headers, "BCC")
 
 
 def array_keys(headers: Table, name: str) -> list[str]:

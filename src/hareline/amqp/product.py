@@ -88,11 +88,9 @@ class ProductNames:
         gone = [host for host, day in self._known.items() if day < oldest]
         for host in gone:
             del self._known[host]
-        surplus = list(self._known)[: max(0, len(self._known) - HOSTS_MAX)]
-        for host in surplus:
-            del self._known[host]
-        if gone or surplus:
-            store.forget_hosts(gone + surplus)
+        gone += self._drop_surplus()
+        if gone:
+            store.forget_hosts(gone)
         self._store = store
 
     def for_connection(self, host: str, listener_product: str) -> str:
@@ -127,9 +125,7 @@ class ProductNames:
             self._keep(host, today)
 
     def _keep(self, host: str, today: int) -> None:
-        surplus = list(self._known)[: max(0, len(self._known) - HOSTS_MAX)]
-        for each in surplus:
-            del self._known[each]
+        surplus = self._drop_surplus()
         if self._store is None:
             return
 
@@ -142,6 +138,13 @@ class ProductNames:
                 self._store.forget_hosts(surplus)
         except StoreError as error:
             report(error)
+
+    def _drop_surplus(self) -> list[str]:
+        """Forget the hosts that came first, above ``HOSTS_MAX``; returns them."""
+        surplus = list(self._known)[: max(0, len(self._known) - HOSTS_MAX)]
+        for host in surplus:
+            del self._known[host]
+        return surplus
 
     @property
     def _today(self) -> int:

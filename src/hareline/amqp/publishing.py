@@ -7,7 +7,7 @@ the commit puts it into queues. basic.return is in the output before what confir
 from __future__ import annotations
 
 from random import random
-from typing import Final
+from typing import Final, NamedTuple
 
 from hareline.amqp.client import Client
 from hareline.amqp.confirms import Confirms
@@ -46,24 +46,14 @@ _NO_CONSUMERS: Final = 313
 _NOWHERE: Final = Address("", "", b"\x00\x00")
 
 
-class Publish:
+class Publish(NamedTuple):
     """A publish that is numbered, immediate or of a transaction, on its way to queues."""
 
-    __slots__ = ("archives", "message", "number", "queues", "route")
-
-    def __init__(
-        self,
-        route: Route,
-        message: Message,
-        queues: tuple[Enqueueing, ...],
-        archives: tuple[Enqueueing, ...],
-        number: PublishNumber | None,
-    ) -> None:
-        self.route = route
-        self.message = message
-        self.queues = queues
-        self.archives = archives
-        self.number = number
+    route: Route
+    message: Message
+    queues: tuple[Enqueueing, ...]
+    archives: tuple[Enqueueing, ...]
+    number: PublishNumber | None
 
 
 class Publishing(PublishLane):
@@ -337,11 +327,12 @@ class Publishing(PublishLane):
         if message.expires_at_ms:
             expiration_ms = parse_expiration(message.properties.expiration or "")
             message.forget_properties()
-            publish.message = message.expiring_at(expires_at_ms(expiration_ms, now_ms))
-        self._tally_of(publish.route, len(publish.queues)).count += 1
-        publish.queues = tuple([queue for queue in publish.queues if not queue.is_deleted])
-        publish.archives = tuple([stream for stream in publish.archives if not stream.is_deleted])
-        return self._enqueue_routed(publish)
+            message = message.expiring_at(expires_at_ms(expiration_ms, now_ms))
+        route, queues, archives = publish.route, publish.queues, publish.archives
+        self._tally_of(route, len(queues)).count += 1
+        queues = tuple([queue for queue in queues if not queue.is_deleted])
+        archives = tuple([stream for stream in archives if not stream.is_deleted])
+        return self._enqueue_routed(Publish(route, message, queues, archives, publish.number))
 
     def _answer_duplicate(self, number: PublishNumber) -> bool | None:
         """Confirm or refuse a duplicate, and return which; None for a message that is new.

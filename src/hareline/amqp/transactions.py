@@ -38,7 +38,7 @@ class Settlement(NamedTuple):
     apply: Callable[[list[QueueEntry]], None]
 
 
-class Publish(NamedTuple):
+class KeptPublish(NamedTuple):
     """``enqueue`` says whether every queue took it. ``entries``: how many queues there are."""
 
     enqueue: Callable[[], bool]
@@ -49,7 +49,7 @@ class Transaction:
     """One open transaction; after each commit or rollback it is empty and open again."""
 
     def __init__(self) -> None:
-        self._publishes: deque[Publish] = deque()
+        self._publishes: deque[KeptPublish] = deque()
         self._settlements: deque[Settlement] = deque()
         self._entries = 0
         self._kept_bytes = 0
@@ -76,12 +76,12 @@ class Transaction:
         kept_bytes: int,
         is_numbered: bool = False,
     ) -> None:
-        """Keep a publish, which ``enqueue`` carries out; see ``Publish``.
+        """Keep a publish, which ``enqueue`` carries out; see ``KeptPublish``.
 
         ``kept_bytes``: of a message that a queue gives to the store, 0 for others. ``is_numbered``:
         it may be a duplicate of one that is not durable yet.
         """
-        self._publishes.append(Publish(enqueue, entries))
+        self._publishes.append(KeptPublish(enqueue, entries))
         self._entries += entries + 1
         self._kept_bytes += kept_bytes
         self._concerns_store = self._concerns_store or is_numbered
@@ -181,7 +181,7 @@ class Commit(Job):
 
     def __init__(
         self,
-        publishes: deque[Publish],
+        publishes: deque[KeptPublish],
         settlements: deque[Settlement],
         store: MessageStore,
         clock: Clock,
@@ -251,7 +251,7 @@ class Rollback(Job):
 
     def __init__(
         self,
-        publishes: deque[Publish],
+        publishes: deque[KeptPublish],
         settlements: deque[Settlement],
         unacked: UnackedDeliveries,
         clock: Clock,

@@ -59,7 +59,7 @@ LEFT_OUT: Final = {
     "amqp.consumer_arguments": "reads what a declaration says",
     "amqp.context": "wiring; a record of everything else",
     "amqp.handshake": "once a connection",
-    "amqp.happenings": "once a connection, a channel or a consumer",
+    "amqp.internal_events": "once a connection, a channel or a consumer",
     "amqp.ending": "once a connection, and once a heartbeat",
     "amqp.method_dispatch": "once a control method",
     "amqp.*_methods": "once a control method",

@@ -18,7 +18,7 @@ from hareline.amqp.consumer_arguments import (
     read_reading_arguments,
 )
 from hareline.amqp.consuming import AuditedConsumer, ChannelConsumer
-from hareline.amqp.happenings import on_consumer
+from hareline.amqp.internal_events import on_consumer
 from hareline.amqp.prefetch import prefetch_for_consumer
 from hareline.amqp.reply_to import REPLY_TO_NAME
 from hareline.broker.audit.queue import AuditedQueue

@@ -15,7 +15,7 @@ from hareline.amqp import method_dispatch as dispatch
 from hareline.amqp.channel import Channel
 from hareline.amqp.consuming import ChannelConsumer
 from hareline.amqp.context import ConnectionParts
-from hareline.amqp.happenings import on_channel
+from hareline.amqp.internal_events import on_channel
 from hareline.amqp.ports import ConnectionPort
 from hareline.auth.grants import RightsPending
 from hareline.errors import AccessRefused, ChannelError, CommandInvalid, NotAllowed

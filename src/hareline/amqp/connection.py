@@ -29,8 +29,8 @@ from hareline.amqp.context import ConnectionParts, Context
 from hareline.amqp.ending import Ending, Heartbeat, check_heartbeat_frame
 from hareline.amqp.flow_control import ConnectionFlow
 from hareline.amqp.handshake import WAIT_START_OK, Handshake, WrongHeader, on_end
-from hareline.amqp.happenings import ending
 from hareline.amqp.input_gate import ALARM, BACKLOG, LITTLE_BYTES, OUTPUT, SHARE, InputGate
+from hareline.amqp.internal_events import ending
 from hareline.amqp.kept_login import KeptLogin
 from hareline.amqp.output import Output
 from hareline.amqp.ports import ConnectionPort, InnerState, LiveConnection, Transport

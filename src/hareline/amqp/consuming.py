@@ -14,7 +14,7 @@ from hareline.amqp.client import Client
 from hareline.amqp.consumer_arguments import ConsumerArguments
 from hareline.amqp.context import ConnectionParts
 from hareline.amqp.delivery_port import DeliveryPort
-from hareline.amqp.happenings import on_consumer
+from hareline.amqp.internal_events import on_consumer
 from hareline.broker.audit.queue import AuditedQueue
 from hareline.message import Address
 from hareline.queues.core.consumer import Consumer

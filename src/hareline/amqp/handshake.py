@@ -30,8 +30,8 @@ from hareline import events
 from hareline.amqp.client import QPID, Client
 from hareline.amqp.context import ConnectionParts, Context
 from hareline.amqp.ending import Ending
-from hareline.amqp.happenings import on_connection_open, on_login
 from hareline.amqp.input_gate import LOGIN
+from hareline.amqp.internal_events import on_connection_open, on_login
 from hareline.amqp.ports import ConnectionPort, Transport
 from hareline.amqp.product import QPID_PROPERTIES, is_qpid
 from hareline.auth.backends import Answer, Credentials, Refusal

@@ -13,7 +13,7 @@ from typing import Any, Final
 from hareline.amqp import basic_methods as basic
 from hareline.amqp import channel_methods, topology_methods
 from hareline.amqp.channel import Channel
-from hareline.amqp.happenings import acting, doer_of
+from hareline.amqp.internal_events import acting, doer_of
 from hareline.auth.grants import RightsPending
 from hareline.errors import CommandInvalid
 from hareline.wire.constants import BASIC_PUBLISH, FRAME_HEADER, FRAME_METHOD

@@ -18,7 +18,7 @@ from typing import Annotated, Any, Final
 from fastapi import Request
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
-from hareline.amqp.happenings import acting
+from hareline.amqp.internal_events import acting
 from hareline.auth.access_rules import AccessRules
 from hareline.auth.permissions import AccessChecker, Resource, Right
 from hareline.auth.users import INTERNAL, User

@@ -18,7 +18,7 @@ from hareline.administration.terms import table_json
 from hareline.amqp.connection import Connection
 from hareline.amqp.consuming import ChannelConsumer
 from hareline.amqp.delivery_port import DeliveryPort
-from hareline.amqp.happenings import acting
+from hareline.amqp.internal_events import acting
 from hareline.management.api.access import Caller, caller, doer_over_http
 from hareline.management.api.answers import PROBLEMS, no_content, not_found
 from hareline.management.api.listing import listing

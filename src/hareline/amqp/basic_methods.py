@@ -17,9 +17,8 @@ from hareline.amqp.consumer_arguments import (
     read_consumer_arguments,
     read_reading_arguments,
 )
-from hareline.amqp.consuming import AuditedConsumer, ChannelConsumer
+from hareline.amqp.consuming import AuditedConsumer, ChannelConsumer, prefetch_for_consumer
 from hareline.amqp.internal_events import on_consumer
-from hareline.amqp.prefetch import prefetch_for_consumer
 from hareline.amqp.reply_to import REPLY_TO_NAME
 from hareline.broker.audit.queue import AuditedQueue
 from hareline.broker.making import is_non_destructive
@@ -256,7 +255,6 @@ def ack(channel: Channel, method: commands.Basic.Ack) -> None:
 
 
 def nack(channel: Channel, method: commands.Basic.Nack) -> None:
-    """Requeue deliveries, or reject them."""
     tag, is_multiple = method.delivery_tag or 0, bool(method.multiple)
     if method.requeue:
         channel.settling.requeue(tag, is_multiple)

@@ -18,12 +18,11 @@ from collections.abc import Mapping
 from typing import Final
 
 from hareline import events
-from hareline.amqp.consuming import ChannelConsumers
+from hareline.amqp.consuming import ChannelConsumers, ChannelPrefetch
 from hareline.amqp.content import ContentAssembler
 from hareline.amqp.context import ConnectionParts
 from hareline.amqp.delivery_port import DeliveryPort
 from hareline.amqp.ports import ConnectionPort
-from hareline.amqp.prefetch import ChannelPrefetch
 from hareline.amqp.publishing import AuditedPublishing, Publishing
 from hareline.amqp.reply_to import ReplyConsumer
 from hareline.amqp.settling import Redelivery, Settling
@@ -95,12 +94,10 @@ class Channel:
 
     @property
     def access(self) -> AccessChecker:
-        """What the client may do now."""
         return self.client.access
 
     @property
     def is_closing(self) -> bool:
-        """Whether one side has sent channel.close."""
         return self.port.is_closing
 
     def reply(self, method_class: type[Frame], **fields: object) -> None:
@@ -160,7 +157,6 @@ class Channel:
 
     @property
     def counts(self) -> ChannelCounts:
-        """What has happened on this channel."""
         counts = ChannelCounts()
         port = self.port
         deliveries = port.next_tag - 1
@@ -189,7 +185,7 @@ class Channel:
 
     @property
     def has_deliveries(self) -> bool:
-        """Whether there is a consumer or an unacked delivery, so that acks are to be expected."""
+        """True if there is a consumer or an unacked delivery, so that acks are to be expected."""
         return bool(self.consumers.by_tag or self.port.unacked.entries)
 
     def outstanding(self) -> list[QueueEntry]:
@@ -198,7 +194,6 @@ class Channel:
         return entries if self.redelivery is None else entries + list(self.redelivery.pending)
 
     def set_flow(self, is_active: bool) -> None:
-        """The client's channel.flow."""
         self.port.is_stopped = not is_active
         if self.redelivery is not None and self.redelivery.pending:
             self.redelivery.go_on()
@@ -217,7 +212,7 @@ class Channel:
         self.settling.release_all(self.take_unsent())
 
     def take_unsent(self) -> list[QueueEntry]:
-        """What the client had, and was to be sent again."""
+        """Entries that were to be sent again."""
         return [] if self.redelivery is None else self.redelivery.take_all()
 
     # ------------------------------------------------------------------- the end

@@ -100,7 +100,7 @@ class VirtualHost:
         self.bindings = registry.binder.table
         self.readers = registry.readers
         routing = self.routing = registry.routing
-        # For consumers whose client says nothing: ``amqp.prefetch``.
+        # For consumers whose client says nothing: ``amqp.consuming``.
         self.default_prefetch = 0
         self.prefetch_profile = "none"
         self.prefetch_max = 0

@@ -79,7 +79,7 @@ class Backlogs:
 
     @property
     def is_long(self) -> bool:
-        """Whether so much is kept that no more is to be read."""
+        """True if so much is kept that no more is to be read."""
         return self._bytes > BACKLOG_MAX_BYTES
 
     def hold(self, number: int) -> None:
@@ -175,7 +175,7 @@ class Backlogs:
 
     @property
     def _has_unread_output(self) -> bool:
-        """Whether the client has to read some of what it asked for before it gets more."""
+        """True if the client has to read some of what it asked for before it gets more."""
         return self._output.is_full or self._output.has_long_outbox
 
     def clear(self) -> None:
@@ -185,5 +185,4 @@ class Backlogs:
         self._bytes = 0
 
     def close(self) -> None:
-        """The socket is gone."""
         self._connection = None

@@ -156,7 +156,7 @@ def _on_rollback_done(channel: Channel) -> None:
 
 
 def _answer_rollback(channel: Channel) -> None:
-    """What was acknowledged is unacked again; in the qpid dialect all unacked entries go back."""
+    """Acknowledged entries are unacked again; in the qpid dialect all unacked entries go back."""
     channel.reply(commands.Tx.RollbackOk)
     if channel.dialect.releases_at_rollback:
         context = channel.parts.context

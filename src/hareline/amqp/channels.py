@@ -107,7 +107,6 @@ class Channels:
             self._end(channel)
 
     def end_all(self) -> None:
-        """The connection ends, and all channels with it."""
         channels = list(self.by_number.values())
         self.by_number.clear()
         for channel in channels:
@@ -134,7 +133,6 @@ class Channels:
             channel.reopen_lanes()
 
     def reopen_all_lanes(self) -> None:
-        """Open the lanes that the channels may have now."""
         for number in self.by_number:
             self.reopen_lanes(number)
 
@@ -146,7 +144,6 @@ class Channels:
             self.forget_routes()
 
     def forget_routes(self) -> None:
-        """Forget all routes: they may lead elsewhere, or may not be taken any more."""
         for channel in self.by_number.values():
             channel.publishing.forget_routes()
 
@@ -157,7 +154,7 @@ class Channels:
             self.parts.context.shares.start(Revocation(self.by_number.values()))
 
     def have_deliveries(self) -> bool:
-        """Whether one of them has a consumer or an unacked delivery."""
+        """True if one of them has a consumer or an unacked delivery."""
         return any(channel.has_deliveries for channel in self.by_number.values())
 
 

@@ -135,13 +135,13 @@ class Client:
             self.publisher = Publisher(client_id if isinstance(client_id, str) else "")
 
     def has_capability(self, name: str) -> bool:
-        """Whether the client-properties list this capability."""
+        """True if the client-properties list this capability."""
         capabilities = self.properties.get("capabilities")
         return isinstance(capabilities, dict) and capabilities.get(name) is True
 
     @property
     def expires(self) -> bool:
-        """Whether the login ends by itself."""
+        """True if the login ends by itself."""
         return self.user is not None and self.user.expires_ms is not None
 
     def renew(self, users: UserRegistry) -> bool:

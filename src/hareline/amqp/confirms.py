@@ -83,7 +83,7 @@ class Confirms(LateFrames):
         return frames + ack_frame(self.channel_number, last, count > 1) if count else frames
 
     def _last_durable(self) -> int:
-        """Up to which publish all is durable; the rest waits, or has failed."""
+        """Last publish up to which all is durable; the rest waits, or has failed."""
         waiting, store = self._waiting, self._store
         durable_ticket = store.durable_ticket
         last = waiting[-1][0] if waiting else self._released
@@ -110,7 +110,6 @@ class Confirms(LateFrames):
             self.mark()
 
     def stop(self) -> None:
-        """The channel is closing: nothing is confirmed any more."""
         self._waiting.clear()
 
     def _frames_with_nacks(self, last: int) -> bytes:

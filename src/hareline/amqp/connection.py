@@ -112,7 +112,7 @@ class Connection(ConnectionPort, LiveConnection, Receiving, Draining):
 
     @property
     def missing_bytes(self) -> int:
-        """What the frame that is half received still lacks; 0 if there is none."""
+        """Octets that a half received frame still lacks."""
         return self._decoder.missing_bytes
 
     @property
@@ -125,17 +125,16 @@ class Connection(ConnectionPort, LiveConnection, Receiving, Draining):
 
     @property
     def has_published(self) -> bool:
-        """Whether the client has published, so that it waits while the broker is behind."""
+        """True if the client has published, so that it waits while the broker is behind."""
         return self._flow.has_published
 
     @property
     def is_blocked(self) -> bool:
-        """Whether a resource alarm blocks it."""
         return self._flow.is_blocked
 
     @property
     def inner_state(self) -> InnerState:
-        """What its parts know, for operators."""
+        """State of its parts, for operators."""
         handshake = "" if self._handshake is None else self._handshake.state
         heartbeat_s = 0 if self._heartbeat is None else self._heartbeat.interval_s
         return InnerState(handshake, heartbeat_s, self._gate.reasons, *self._flow.waits)
@@ -143,7 +142,7 @@ class Connection(ConnectionPort, LiveConnection, Receiving, Draining):
     # ------------------------------------------------------------------- octets in
 
     def receive(self, data: bytes) -> None:
-        """What the socket gave, in pieces of any size."""
+        """Handle octets of the socket, in pieces of any size."""
         if self._heartbeat is not None:
             self._heartbeat.has_received = True
         if self.state == "header":
@@ -289,7 +288,7 @@ class Connection(ConnectionPort, LiveConnection, Receiving, Draining):
     # ----------------------------------------------------------------------- rights
 
     def _keep_login(self) -> KeptLogin:
-        """What ends the login when it expires, and renews it."""
+        """The login's end and renewal."""
         if self._login is None:
             self._login = KeptLogin(self.channels.parts, self.channels, self)
         return self._login
@@ -376,11 +375,9 @@ class Connection(ConnectionPort, LiveConnection, Receiving, Draining):
             output.mark()
 
     def on_socket_full(self) -> None:
-        """The transport's buffer is above its high-water mark."""
         self.output.is_socket_full = self.output.is_full = True
 
     def on_socket_drained(self) -> None:
-        """The transport's buffer is below its low-water mark."""
         output = self.output
         output.is_socket_full = False
         self._resume_output()

@@ -155,7 +155,7 @@ def _read(
 def _check_queue_type(
     arguments: Mapping[str, object], queue_arguments: QueueArguments, place: str
 ) -> None:
-    """Whether arguments of streams are for this queue; any that is only read has offsets."""
+    """Refuse arguments of streams on other queues; any that is only read has offsets."""
     queue_type = queue_arguments.queue_type or DEFAULT_QUEUE_TYPE
     if queue_type == "stream":
         return

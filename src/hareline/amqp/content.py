@@ -153,7 +153,6 @@ class ContentAssembler:
         return large
 
     def close(self) -> None:
-        """Forget the content; the next publish may begin."""
         if self._draft is not None:
             self._draft.abandon()
             self._draft = None

@@ -252,7 +252,6 @@ class Context:
         return self.capacity.is_critical
 
     def forget(self, connection: LiveConnection) -> None:
-        """The connection has ended."""
         self.connections.pop(connection, None)
         client = connection.client
         if client.is_open:

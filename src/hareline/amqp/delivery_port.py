@@ -72,7 +72,7 @@ class ChannelTally:
         self.redeliver = 0
 
     def of(self, exchange: ExchangeCounts, fan_out: int, is_mandatory: bool) -> PublishTally:
-        """Where such publishes are counted; until the next ``forget``."""
+        """Tally of such publishes, until the next ``forget``."""
         key = (id(exchange), fan_out, is_mandatory and not fan_out)
         tally = self._publishes.get(key)
         if tally is None:
@@ -144,20 +144,17 @@ class DeliveryPort:
         return f"{self.output.connection_name} ({self.number})"
 
     def counting(self) -> ChannelTally:
-        """The channel's tally, to count something."""
         tally = self.tally
         if tally is None:
             tally = self.tally = ChannelTally()
         return tally
 
     def take_tag(self) -> int:
-        """The tag of a delivery that goes out now."""
         tag = self.next_tag
         self.next_tag = tag + 1
         return tag
 
     def reply(self, method_class: type[Frame], **fields: object) -> None:
-        """A method on this channel."""
         self.output.send(self.number, method_class, **fields)
 
     def write_content(self, head: tuple[bytes, ...], message: Message) -> None:
@@ -175,12 +172,11 @@ class DeliveryPort:
 
     @property
     def is_writable(self) -> bool:
-        """Whether deliveries may go out now."""
         output = self.output
         return self.is_flowing and not output.is_full and self.number not in output.outboxes
 
     def waits(self, callback: Callable[[], None]) -> bool:
-        """Whether deliveries may not go out now; then ``callback`` is called once they may."""
+        """True if deliveries may not go out now; then ``callback`` is called once they may."""
         output = self.output
         if output.is_full:
             output.when_writable(callback)

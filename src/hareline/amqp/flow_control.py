@@ -60,7 +60,7 @@ class ChannelFlow(StoppedPublisher):
 
     @property
     def is_stopped(self) -> bool:
-        """Whether a full queue stops the publishes."""
+        """True if a full queue stops the publishes."""
         return bool(self._full)
 
     @property
@@ -93,7 +93,6 @@ class ChannelFlow(StoppedPublisher):
         self._connection_flow.release(self)
 
     def close(self) -> None:
-        """The channel ends."""
         full, self._full = self._full, {}
         for overflow in full:
             overflow.forget_publisher(self)
@@ -155,7 +154,7 @@ class ConnectionFlow:
 
     @property
     def is_blocked(self) -> bool:
-        """Whether a resource alarm blocks this connection."""
+        """True if a resource alarm blocks this connection."""
         return bool(self._gate.reasons & ALARM)
 
     def before_publish(self) -> None:
@@ -207,14 +206,14 @@ class ConnectionFlow:
     # -------------------------------------------------------------- the user's rate
 
     def _on_octets(self, count: int) -> None:
-        """So many were read of a user that publishes at a rate."""
+        """Count octets of a user that publishes at a rate."""
         rate = self._rates.of(self._client.user)
         if rate is not None and rate.octets is not None:
             wait_s = rate.octets.take(count, self._alarms.clock.monotonic_s)
             self._wait_for_rate(wait_s, "user.max-publish-bytes-rate")
 
     def _wait_for_rate(self, wait_s: float, limit: str) -> None:
-        """Read no more for so long; a longer wait than the one that goes on takes its place."""
+        """Pause reading for ``wait_s``; extends a shorter pause."""
         end_s = self._alarms.clock.monotonic_s + wait_s
         if not wait_s or (self._rate_timer is not None and end_s <= self._rate_end_s):
             return
@@ -278,7 +277,6 @@ class ConnectionFlow:
         self._end_pause()
 
     def close(self) -> None:
-        """The socket is gone."""
         self._connection = None
         if self._rate_timer is not None:
             self._rate_timer.cancel()

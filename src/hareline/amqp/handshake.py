@@ -144,12 +144,10 @@ class Handshake:
         self._transport.abort()
 
     def stop(self) -> None:
-        """Stop the timer: the connection runs, or has come to its end."""
         self._deadline.cancel()
         self._connection = None
 
     def _start(self) -> None:
-        """Send connection.start."""
         context = self._context
         identity = context.identity
         product = context.products.for_connection(self._transport.host, self._transport.product)
@@ -435,7 +433,7 @@ def note_product(context: Context, client: Client, transport: Transport) -> None
 
 
 def _negotiated(name: str, chosen: int, maximum: int, minimum: int) -> int:
-    """What the client chose, if it is within our limits; RabbitMQ's rules and texts."""
+    """The client's choice, if it is within our limits; RabbitMQ's rules and texts."""
     if chosen == 0:
         raise NotAllowed(
             f"negotiated {name} = 0 (no limit) is higher than the maximum allowed value ({maximum})"

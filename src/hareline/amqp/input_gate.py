@@ -125,7 +125,6 @@ class InputGate:
         return self._turn.work > WORK_PER_TURN
 
     def begin_share(self) -> None:
-        """What is handled from now on is a share of its own."""
         self.share_end = self._turn.work + WORK_PER_SHARE
 
     def count_work(self, entries: int, start_s: float) -> None:
@@ -189,7 +188,6 @@ class InputGate:
         self._decoder.settle_lanes.pop(number, None)
 
     def close_all_publish_lanes(self) -> None:
-        """From now on each publish is looked at."""
         self._decoder.publish_lanes.clear()
 
     def close(self) -> None:

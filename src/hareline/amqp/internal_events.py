@@ -8,24 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import TYPE_CHECKING
 
-from hareline.amqp.ports import tls_fields
+from hareline.amqp.client import Client
+from hareline.amqp.context import ConnectionParts, Context
+from hareline.amqp.ports import Transport, tls_fields
 from hareline.broker.change_recorder import NOBODY, ChangeRecorder, Doer
 from hareline.broker.event_exchange import EventExchange
+from hareline.queues.core.consumer import Consumer
 from hareline.wire.table import Table
-
-if TYPE_CHECKING:
-    from hareline.amqp.client import Client
-    from hareline.amqp.context import ConnectionParts, Context
-    from hareline.amqp.ports import Transport
-    from hareline.queues.core.consumer import Consumer
 
 PROTOCOL = "{0,9,1}"  # as RabbitMQ writes it in a header
 
 
 def acting(context: Context, doer: Doer) -> AbstractContextManager[None]:
-    """What happens within it is done by this one."""
+    """Attribute what happens meanwhile to ``doer``."""
     events, recorder = context.events, context.recorder
     if events is None or not doer.user:
         return nullcontext() if recorder is None else recorder.acting(doer)
@@ -45,7 +41,6 @@ def doer_of(client: Client, transport: Transport) -> Doer:
 
 
 def wanted_events(context: Context) -> EventExchange | None:
-    """The event exchange, if any event is wanted."""
     events = context.events
     return None if events is None or not events.is_wanted else events
 
@@ -82,7 +77,6 @@ def on_connection_open(
     channel_max: int,
     heartbeat_s: int,
 ) -> None:
-    """The handshake of a connection is over."""
     events = wanted_events(context)
     if events is None or client.user is None:
         return
@@ -177,7 +171,7 @@ def on_consumer(
 
 
 def channel_name(transport: Transport, number: int) -> str:
-    """What RabbitMQ calls a channel: its connection's name and its number."""
+    """RabbitMQ's name of a channel: its connection's name and its number."""
     return f"{transport.connection_name} ({number})"
 
 

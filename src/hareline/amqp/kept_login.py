@@ -49,7 +49,6 @@ class KeptLogin:
     # ------------------------------------------------------------------- its end
 
     def _watch(self) -> None:
-        """Wait for the end of the login, if it has one."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -50,7 +50,6 @@ class OpenCounts:
         add_to(self.by_address, network_of(host), by)
 
     def count_channel(self, by: int, user: Identity) -> None:
-        """A channel is open (1), or no longer is (-1)."""
         self.channels += by
         add_to(self.channels_by_user, user, by)
 
@@ -89,7 +88,6 @@ class TokenBucket:
         return -self._level / self.rate if self._level < 0 else 0.0
 
     def give_back(self, count: float) -> None:
-        """Undo that so many were taken."""
         self._level = min(self._level + count, self._size)
 
     def is_full(self, now_s: float) -> bool:

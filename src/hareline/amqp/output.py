@@ -107,13 +107,12 @@ class Outbox:
         return self.tail
 
     def add(self, parts: tuple[bytes, ...]) -> None:
-        """Whole frames, of which there may be many."""
         self.tail += parts
         self._waiting_bytes += sum(map(len, parts))
 
     @property
     def is_long(self) -> bool:
-        """Whether the client should have no say until it has read some of this."""
+        """True if the client should have no say until it has read some of this."""
         return self._contents > WAITING_MAX_CONTENTS or self._waiting_bytes > WAITING_MAX_BYTES
 
     @property
@@ -206,7 +205,6 @@ class Output:
 
     @property
     def connection_name(self) -> str:
-        """RabbitMQ's name of the connection."""
         return self._transport.connection_name
 
     # --------------------------------------------------------------- frames in
@@ -218,7 +216,6 @@ class Output:
             self.mark()
 
     def send(self, number: int, method_class: type[Frame], **fields: object) -> None:
-        """A method on this channel."""
         self.write_on(number, encode_method(number, method_class, **fields))
 
     def send_close(self, number: int, error: AmqpError, reply_code: int) -> None:
@@ -243,7 +240,7 @@ class Output:
             self.hold_input()
 
     def frames_of(self, number: int) -> list[bytes]:
-        """Where frames of this channel belong that are subject to credit."""
+        """List for frames of this channel that are subject to credit."""
         outbox = self.outboxes.get(number)
         return self.frames if outbox is None else outbox.tail
 
@@ -295,7 +292,7 @@ class Output:
 
     @property
     def has_long_outbox(self) -> bool:
-        """Whether too much waits behind a large content that the client does not read."""
+        """True if too much waits behind a large content that the client does not read."""
         return any(outbox.is_long for outbox in self.outboxes.values())
 
     # ----------------------------------------------------- held until durable
@@ -387,7 +384,6 @@ class Output:
         self.outboxes.clear()
 
     def close(self) -> None:
-        """The socket is gone."""
         self.stop_holding()
         self.frames.clear()
         self._late.clear()

@@ -109,20 +109,17 @@ class Transport(metaclass=ABCMeta):
 
     @property
     def connection_name(self) -> str:
-        """RabbitMQ's name of a connection: ``peer -> our address``."""
         return f"{self.peer} -> unknown"
 
     @property
     def tls(self) -> TlsSession | None:
-        """What is known of TLS; None for a connection without it."""
+        """TLS of the connection; None without it."""
         return None
 
     def traffic_bytes(self) -> int:
-        """Octets received and sent."""
         return 0
 
     def socket_facts(self) -> SocketFacts:
-        """Addresses and what has gone through the socket."""
         return SocketFacts()
 
     @property
@@ -131,18 +128,18 @@ class Transport(metaclass=ABCMeta):
 
     @property
     def auth_peer(self) -> Peer:
-        """Where a login on this connection comes from."""
+        """Origin of a login on this connection."""
         tls = self.tls
         certificate = None if tls is None else tls.certificate
         return Peer(self.host, self.is_loopback, tls is not None, certificate, self.has_left)
 
     def has_left(self) -> bool:
-        """Whether the client is known to have left, even while the socket is not read."""
+        """True if the client is known to have left, even while the socket is not read."""
         return False
 
     @property
     def is_reading(self) -> bool:
-        """Whether the socket is read; while it is not, the client's silence means nothing."""
+        """True if the socket is read; while it is not, the client's silence means nothing."""
         return True
 
     @abstractmethod
@@ -177,7 +174,7 @@ class LiveConnection(metaclass=ABCMeta):
 
     @property
     def counts(self) -> ConnectionCounts:
-        """What has gone through its socket."""
+        """Counts of its socket."""
         facts = self.transport.socket_facts()
         return ConnectionCounts(facts.received_bytes, facts.reads, facts.sent_bytes, facts.writes)
 
@@ -189,12 +186,12 @@ class LiveConnection(metaclass=ABCMeta):
     @property
     @abstractmethod
     def is_running(self) -> bool:
-        """Whether the handshake is over and neither side has closed."""
+        """True if the handshake is over and neither side has closed."""
 
     @property
     @abstractmethod
     def is_blocked(self) -> bool:
-        """Whether a resource alarm blocks it."""
+        """True if a resource alarm blocks it."""
 
     @abstractmethod
     def on_alarm(self) -> None:
@@ -242,7 +239,7 @@ class ConnectionPort(FrameSink):
 
     @abstractmethod
     def has_deliveries(self) -> bool:
-        """Whether one of the channels has a consumer or an unacked delivery."""
+        """True if one of the channels has a consumer or an unacked delivery."""
 
 
 class LateFrames(metaclass=ABCMeta):

@@ -51,7 +51,7 @@ def closes_when_no_route(client_properties: Mapping[str, object]) -> bool:
 
 
 def is_qpid(product: str) -> bool:
-    """Whether Qpid's client takes this product for one of its own."""
+    """True if Qpid's client takes this product for one of its own."""
     return "qpid" in product.lower()
 
 

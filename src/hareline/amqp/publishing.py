@@ -481,7 +481,7 @@ class Publishing(PublishLane):
         self.flow.stop(overflow)
 
     def _tally_of(self, route: Route, fan_out: int) -> PublishTally:
-        """What counts publishes to the exchange of this route that go to so many queues."""
+        """Tally of publishes to the exchange of this route that go to ``fan_out`` queues."""
         exchange = route.exchange
         if exchange is None:  # a direct reply
             exchange = self._client.vhost.exchange("")

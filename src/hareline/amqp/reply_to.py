@@ -86,7 +86,6 @@ class ReplyQueue(Enqueueing):
             self._report(events.REPLIES_DROPPED, peer=self._transport.peer, channel=port.number)
 
     def close(self) -> None:
-        """The consumer is gone: replies that wait, and those to come, are dropped."""
         self._port = None
         self.is_deleted = True
         self._waiting.clear()
@@ -125,7 +124,6 @@ class ReplyConsumer:
         self.queue: ReplyQueue | None = None
 
     def has_tag(self, tag: str) -> bool:
-        """Whether there is a consumer, with this tag."""
         return self.queue is not None and self.queue.tag == tag
 
     def open(self, tag: str) -> None:
@@ -145,7 +143,6 @@ class ReplyConsumer:
         return self.queue.name
 
     def close(self) -> None:
-        """Take no more replies."""
         if self.queue is not None:
             self.queue.close()
             self._vhost.reply_queues.pop(self.queue.name, None)

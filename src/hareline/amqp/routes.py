@@ -186,7 +186,7 @@ def check_copies(access: AccessChecker, exchange: Exchange, keys: list[str]) -> 
 
 
 def are_kept(queues: tuple[Enqueueing, ...], position: int) -> bool:
-    """Whether one of the queues gives messages with this position to the store."""
+    """True if one of the queues gives messages with this position to the store."""
     for queue in queues:
         keeps = queue.keeps
         if keeps == KEEPS_ALL or (position and keeps != KEEPS_NONE):
@@ -195,5 +195,5 @@ def are_kept(queues: tuple[Enqueueing, ...], position: int) -> bool:
 
 
 def is_kept(queue: Enqueueing, position: int) -> bool:
-    """Whether this queue gives messages with this position to the store."""
+    """True if this queue gives messages with this position to the store."""
     return queue.keeps == KEEPS_ALL or (position != TRANSIENT and queue.keeps != KEEPS_NONE)

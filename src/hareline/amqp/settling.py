@@ -121,7 +121,7 @@ class Settling(SettleLane):
 
     @property
     def is_release_counted(self) -> bool:
-        """Whether the delivery limit counts what comes back otherwise than by basic.reject."""
+        """True if the delivery limit counts what comes back otherwise than by basic.reject."""
         return not self._dialect.counts_rejects_only
 
 

@@ -92,7 +92,6 @@ def delete_exchange(channel: Channel, method: commands.Exchange.Delete) -> None:
 def _ends_of_exchange(
     channel: Channel, method: commands.Exchange.Bind | commands.Exchange.Unbind
 ) -> tuple[str, str]:
-    """The names of source and destination."""
     source, destination = clean_name(method.source), clean_name(method.destination)
     refuse_default_exchange(source, destination)
     channel.access.require("write", "exchange", destination)
@@ -102,7 +101,6 @@ def _ends_of_exchange(
 
 
 def bind_exchange(channel: Channel, method: commands.Exchange.Bind) -> None:
-    """Route from one exchange to another."""
     source, name = _ends_of_exchange(channel, method)
     channel.vhost.exchange(source)  # where both are missing, RabbitMQ names this one
     destination = channel.vhost.exchange(name)
@@ -249,7 +247,6 @@ def delete_queue(channel: Channel, method: commands.Queue.Delete) -> None:
 
 
 def purge_queue(channel: Channel, method: commands.Queue.Purge) -> None:
-    """Drop all ready messages of a queue."""
     name = channel.queue_name(method.queue)
     channel.access.require("read", "queue", name)
     queue = channel.vhost.queue(name, channel.client)
@@ -282,7 +279,6 @@ def _ends_of_queue(
 
 
 def bind_queue(channel: Channel, method: commands.Queue.Bind) -> None:
-    """Route from an exchange to a queue."""
     exchange, name, routing_key = _ends_of_queue(channel, method)
     channel.vhost.exchange(exchange)  # where both are missing, RabbitMQ names this one
     queue = channel.vhost.queue(name, channel.client)

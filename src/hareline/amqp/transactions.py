@@ -59,7 +59,6 @@ class Transaction:
 
     @property
     def publish_count(self) -> int:
-        """Publishes that wait for the commit."""
         return len(self._publishes)
 
     @property
@@ -138,7 +137,7 @@ class Transaction:
         return commit
 
     def rollback(self, unacked: UnackedDeliveries, clock: Clock) -> Rollback:
-        """What puts the deliveries back and drops the publishes; the transaction is empty then."""
+        """Job that puts deliveries back and drops publishes; the transaction is empty then."""
         self._rollback = Rollback(self._publishes, self._settlements, unacked, clock)
         self._clear()
         return self._rollback

@@ -62,7 +62,6 @@ class UnackedDeliveries:
         return taken
 
     def tags(self) -> list[int]:
-        """All of them, ascending."""
         self._sort()
         return list(self.entries)
 

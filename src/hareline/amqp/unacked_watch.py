@@ -36,7 +36,6 @@ class UnackedWatch:
         self._look: _Look | None = None
 
     def start(self) -> None:
-        """Look now and at intervals."""
         self._timers.call_later(INTERVAL_S, self.start)
         self.look()
 

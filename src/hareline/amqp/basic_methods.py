@@ -73,8 +73,7 @@ def consume(channel: Channel, method: commands.Basic.Consume) -> None:
     if consumer.is_selective:
         _check_selector_room(channel, queue, consumer)
     channel.consumers.add(consumer)
-    if not method.nowait:
-        channel.reply(commands.Basic.ConsumeOk, consumer_tag=tag)
+    channel.answer(method, commands.Basic.ConsumeOk, consumer_tag=tag)
     queue.add_consumer(consumer)
     further = {"prefetch_count": consumer.prefetch_count, "arguments": arguments}
     on_consumer("consumer.created", channel.parts, channel.number, consumer, further)
@@ -163,8 +162,7 @@ def _consume_replies(channel: Channel, method: commands.Basic.Consume, tag: str)
     if not method.no_ack:
         raise PreconditionFailed("reply consumer cannot acknowledge")
     channel.reply_to.open(tag)
-    if not method.nowait:
-        channel.reply(commands.Basic.ConsumeOk, consumer_tag=tag)
+    channel.answer(method, commands.Basic.ConsumeOk, consumer_tag=tag)
 
 
 def cancel(channel: Channel, method: commands.Basic.Cancel) -> None:
@@ -176,8 +174,7 @@ def cancel(channel: Channel, method: commands.Basic.Cancel) -> None:
         consumer.queue.remove_consumer(consumer)
     elif channel.reply_to.has_tag(tag):
         channel.reply_to.close()
-    if not method.nowait:
-        channel.reply(commands.Basic.CancelOk, consumer_tag=tag)
+    channel.answer(method, commands.Basic.CancelOk, consumer_tag=tag)
 
 
 def get(channel: Channel, method: commands.Basic.Get) -> None:

@@ -15,7 +15,7 @@ released or in ``port.unacked``, a transaction or a redelivery.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 from hareline import events
 from hareline.amqp.consuming import ChannelConsumers, ChannelPrefetch
@@ -103,6 +103,11 @@ class Channel:
     def reply(self, method_class: type[Frame], **fields: object) -> None:
         """A method on this channel."""
         self.port.reply(method_class, **fields)
+
+    def answer(self, method: Any, method_class: type[Frame], **fields: object) -> None:
+        """Reply to ``method``, unless the client wants no reply."""
+        if not method.nowait:
+            self.reply(method_class, **fields)
 
     # ------------------------------------------------------------------- lanes
 

@@ -51,8 +51,7 @@ def select_confirm(channel: Channel, method: commands.Confirm.Select) -> None:
     if publishing.confirms is None:
         store = channel.vhost.environment.store
         publishing.confirms = Confirms(channel.parts.output, channel.number, store)
-    if not method.nowait:
-        channel.reply(commands.Confirm.SelectOk)
+    channel.answer(method, commands.Confirm.SelectOk)
 
 
 def select_tx(channel: Channel, method: commands.Tx.Select) -> None:

@@ -168,16 +168,14 @@ def _expected_method() -> UnexpectedFrame:
 
 
 def _expected_header() -> UnexpectedFrame:
-    return UnexpectedFrame(
-        "expected content header for class 60, got non content header frame instead",
-        class_id=CLASS_BASIC,
-        method_id=_PUBLISH_METHOD,
+    return _unexpected_in_content(
+        "expected content header for class 60, got non content header frame instead"
     )
 
 
 def _expected_body() -> UnexpectedFrame:
-    return UnexpectedFrame(
-        "expected content body, got non content body frame instead",
-        class_id=CLASS_BASIC,
-        method_id=_PUBLISH_METHOD,
-    )
+    return _unexpected_in_content("expected content body, got non content body frame instead")
+
+
+def _unexpected_in_content(text: str) -> UnexpectedFrame:
+    return UnexpectedFrame(text, class_id=CLASS_BASIC, method_id=_PUBLISH_METHOD)

@@ -58,14 +58,16 @@ class Settling(SettleLane):
         multiple too, unless the dialect lets them pass; tag 0 with multiple means all there are.
         """
         if self.transaction is not None:
-            self.transaction.settle(self._take_deliveries(tag, is_multiple))
+            deliveries = self._take_deliveries(tag, is_multiple)
+            self.transaction.settle(deliveries, settle_entries, is_ack=True)
         else:
             settle_entries(self._take(tag, is_multiple))
 
     def reject(self, tag: int, is_multiple: bool) -> None:
         """Not wanted, and not wanted back: the entries go where their queue's dead letters go."""
         if self.transaction is not None and not self._dialect.rejects_at_once:
-            self.transaction.reject(self._take_deliveries(tag, is_multiple))
+            deliveries = self._take_deliveries(tag, is_multiple)
+            self.transaction.settle(deliveries, reject_entries, is_ack=False)
         else:
             reject_entries(self._give_back(self._take(tag, is_multiple)))
 
@@ -76,7 +78,8 @@ class Settling(SettleLane):
         delivery limit counts.
         """
         if self.transaction is not None and not self._dialect.rejects_at_once:
-            self.transaction.requeue(self._take_deliveries(tag, is_multiple))
+            deliveries = self._take_deliveries(tag, is_multiple)
+            self.transaction.settle(deliveries, release_entries, is_ack=False)
         else:
             is_counted = is_rejected or not self._dialect.counts_rejects_only
             entries = self._give_back(self._take(tag, is_multiple))

@@ -73,8 +73,7 @@ def declare_exchange(channel: Channel, method: commands.Exchange.Declare) -> Non
             arguments=arguments,
             is_lenient=channel.dialect.redeclares_leniently,
         )
-    if not method.nowait:
-        channel.reply(commands.Exchange.DeclareOk)
+    channel.answer(method, commands.Exchange.DeclareOk)
     channel.connection.await_definitions(name, str((method.arguments or {}).get(ARCHIVE_TO, "")))
 
 
@@ -84,8 +83,7 @@ def delete_exchange(channel: Channel, method: commands.Exchange.Delete) -> None:
     refuse_default_exchange(name)
     channel.access.require("configure", "exchange", name)
     channel.vhost.delete_exchange(name, if_unused=bool(method.if_unused))
-    if not method.nowait:
-        channel.reply(commands.Exchange.DeleteOk)
+    channel.answer(method, commands.Exchange.DeleteOk)
     channel.connection.await_definitions(name)
 
 
@@ -106,8 +104,7 @@ def bind_exchange(channel: Channel, method: commands.Exchange.Bind) -> None:
     destination = channel.vhost.exchange(name)
     require_passing_on(channel.access, destination)
     channel.vhost.bind(source, "exchange", destination, method.routing_key, method.arguments or {})
-    if not method.nowait:
-        channel.reply(commands.Exchange.BindOk)
+    channel.answer(method, commands.Exchange.BindOk)
     channel.connection.await_definitions(source, name)
 
 
@@ -119,8 +116,7 @@ def unbind_exchange(channel: Channel, method: commands.Exchange.Unbind) -> None:
         channel.vhost.unbind(
             source, "exchange", destination, method.routing_key, method.arguments or {}
         )
-    if not method.nowait:
-        channel.reply(commands.Exchange.UnbindOk)
+    channel.answer(method, commands.Exchange.UnbindOk)
     channel.connection.await_definitions(source, name)
 
 
@@ -199,13 +195,13 @@ def declare_queue(channel: Channel, method: commands.Queue.Declare) -> None:
             channel.take_generated_name()
     channel.last_queue_name = queue.name
     queue.deliver_due()
-    if not method.nowait:
-        channel.reply(
-            commands.Queue.DeclareOk,
-            queue=queue.name,
-            message_count=queue.ready_count,
-            consumer_count=queue.consumer_count,
-        )
+    channel.answer(
+        method,
+        commands.Queue.DeclareOk,
+        queue=queue.name,
+        message_count=queue.ready_count,
+        consumer_count=queue.consumer_count,
+    )
     channel.connection.await_definitions(queue.name, str(queue.arguments.get(ARCHIVE_TO, "")))
 
 
@@ -227,8 +223,7 @@ def _declare_reply_queue(channel: Channel, method: commands.Queue.Declare, name:
     """A declare of a reply address, passive or not, asks whether the requester is still there."""
     if name != REPLY_TO_NAME and name not in channel.vhost.reply_queues:
         raise NotFound(f"no queue '{name}' in vhost '{channel.vhost.name}'")
-    if not method.nowait:
-        channel.reply(commands.Queue.DeclareOk, queue=name, message_count=0, consumer_count=1)
+    channel.answer(method, commands.Queue.DeclareOk, queue=name, message_count=0, consumer_count=1)
 
 
 def delete_queue(channel: Channel, method: commands.Queue.Delete) -> None:
@@ -241,8 +236,7 @@ def delete_queue(channel: Channel, method: commands.Queue.Delete) -> None:
         if_unused=bool(method.if_unused),
         if_empty=bool(method.if_empty),
     )
-    if not method.nowait:
-        channel.reply(commands.Queue.DeleteOk, message_count=count)
+    channel.answer(method, commands.Queue.DeleteOk, message_count=count)
     channel.connection.await_definitions(name)
 
 
@@ -257,8 +251,7 @@ def purge_queue(channel: Channel, method: commands.Queue.Purge) -> None:
     recorder = channel.parts.context.recorder
     if recorder is not None:
         recorder.on_queue("queue.purged", channel.vhost.name, queue, {"messages": count})
-    if not method.nowait:
-        channel.reply(commands.Queue.PurgeOk, message_count=count)
+    channel.answer(method, commands.Queue.PurgeOk, message_count=count)
 
 
 def _ends_of_queue(
@@ -290,8 +283,7 @@ def bind_queue(channel: Channel, method: commands.Queue.Bind) -> None:
         method.arguments or {},
         is_by_key=channel.dialect.replaces_bindings,
     )
-    if not method.nowait:
-        channel.reply(commands.Queue.BindOk)
+    channel.answer(method, commands.Queue.BindOk)
     channel.connection.await_definitions(exchange, name)
 
 

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from hareline.amqp.unacked import UnackedDeliveries, reject_entries, release_entries, settle_entries
+from hareline.amqp.unacked import UnackedDeliveries, release_entries
 from hareline.clock import Clock
 from hareline.errors import ContentTooLarge, NotKept
 from hareline.later import Job, Shares
@@ -85,19 +85,12 @@ class Transaction:
         self._kept_bytes += kept_bytes
         self._concerns_store = self._concerns_store or is_numbered
 
-    def settle(self, deliveries: list[Delivery]) -> None:
-        self._add(deliveries, settle_entries)
-
-    def reject(self, deliveries: list[Delivery]) -> None:
-        self._given_back += len(deliveries)
-        self._add(deliveries, reject_entries)
-
-    def requeue(self, deliveries: list[Delivery]) -> None:
-        self._given_back += len(deliveries)
-        self._add(deliveries, release_entries)
-
-    def _add(self, deliveries: list[Delivery], apply: Callable[[list[QueueEntry]], None]) -> None:
-        """Many are kept in pieces, each of which is freed when it is done with."""
+    def settle(
+        self, deliveries: list[Delivery], apply: Callable[[list[QueueEntry]], None], *, is_ack: bool
+    ) -> None:
+        """Keep deliveries for ``apply`` at commit, in pieces that are freed one by one."""
+        if not is_ack:
+            self._given_back += len(deliveries)
         self._entries += len(deliveries) + 1
         if not self._concerns_store:
             self._concerns_store = any(entry.message.position for _, entry in deliveries)

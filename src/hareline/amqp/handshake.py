@@ -1,4 +1,4 @@
-"""From the protocol header to an open connection, as a transition table.
+"""Handshake from the protocol header to an open connection, as a transition table.
 
 ==============  =========  ==================================================================
 state           expects    then

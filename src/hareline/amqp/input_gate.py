@@ -1,4 +1,4 @@
-"""All reasons not to read or handle a connection's input, in one place.
+"""Reasons not to read or handle a connection's input, all in one place.
 
 ===============  ========================================  =====================================
 reason           set by                                    ended by

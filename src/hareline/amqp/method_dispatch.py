@@ -1,4 +1,4 @@
-"""From a frame of an open channel, which took no lane, to the handler of its method.
+"""Table of handlers, for methods of an open channel that take no lane of the decoder.
 
 Publishes and their contents go to ``amqp.content``, which keeps them until they are complete. A
 channel that is closing handles nothing but close and close-ok.

@@ -1,4 +1,4 @@
-"""From a complete publish to the queues it is routed to, and the answers to its publisher.
+"""Publishes on their way to queues, and the answers to their publisher.
 
 ``amqp.routes`` says where a publish goes, ``amqp.inspection`` what it asks for. In a transaction
 the commit puts it into queues. basic.return is in the output before what confirms it.       [hot]

@@ -66,7 +66,7 @@ LEFT_OUT: Final = {
     "amqp.product": "once a connection",
     "broker.exchanges.bindings": "what bindings there are, for who asks",
     "queues.dead_letters.*": "its parts are replaced by others in audited queues",
-    "queues.declare.*": "reads what a declaration says, with pydantic",
+    "queues.declare.*": "reads what a declaration says",
     "queues.core.start_position": "a frozen dataclass, made once a reader",
     "queues.core.environment": "a frozen dataclass that is filled once",
     "queues.orders.sort_keys": "asks numbers for their wire types, which mypyc takes away",

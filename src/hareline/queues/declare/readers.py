@@ -18,54 +18,21 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import Final
 
 from hareline.selectors.error import SelectorError
 from hareline.selectors.selector import compile_selector
+from hareline.wire.table import TYPE_NAMES, kind_of
 
 EXPIRY_MAX_MS: Final = 315_360_000_000  # ten years: rabbit_misc:check_expiry, ?MAX_EXPIRY_TIMER
 PRIORITY_MAX: Final = 255
 LONG_MAX: Final = 2**63 - 1
-
-TYPE_NAMES: Final[Mapping[str, str]] = {
-    "t": "bool",
-    "b": "byte",
-    "B": "unsignedbyte",
-    "s": "short",
-    "u": "unsignedshort",
-    "I": "signedint",
-    "i": "unsignedint",
-    "l": "long",
-    "L": "long",
-    "f": "float",
-    "d": "double",
-    "D": "decimal",
-    "S": "longstr",
-    "A": "array",
-    "T": "timestamp",
-    "F": "table",
-    "V": "void",
-    "x": "binary",
-}
 
 # rabbit_amqqueue: ?INTEGER_ARG_TYPES
 _INTEGER_TYPES: Final = frozenset(
     ("byte", "short", "signedint", "long", "unsignedbyte", "unsignedshort", "unsignedint")
 )
 _NUMBER_TYPES: Final = _INTEGER_TYPES | {"float", "double", "timestamp"}
-
-_PYTHON_TYPES: Final[tuple[tuple[type, str], ...]] = (  # bool is an int, so it comes first
-    (bool, "bool"),
-    (int, "long"),
-    (str, "longstr"),
-    (bytes, "binary"),
-    (float, "double"),
-    (Decimal, "decimal"),
-    (Mapping, "table"),
-    (list, "array"),
-    (tuple, "array"),
-)
 
 
 class InvalidValue(Exception):
@@ -85,17 +52,12 @@ Reader = Callable[[object, str], object]  # value, type name -> value of the fie
 
 def type_name(value: object, kind: str | None = None) -> str:
     """RabbitMQ's name of a type: by its wire octet, or what the value would be sent as."""
-    if kind is not None and kind in TYPE_NAMES:
-        return TYPE_NAMES[kind]
-    own_kind = getattr(value, "kind", None)
-    if isinstance(own_kind, str) and own_kind in TYPE_NAMES:
-        return TYPE_NAMES[own_kind]
-    if value is None:
-        return "void"
-    for python_type, name in _PYTHON_TYPES:
-        if isinstance(value, python_type):
-            return name
-    return type(value).__name__
+    if kind is None:
+        try:
+            kind = kind_of(value)
+        except TypeError:
+            return type(value).__name__
+    return TYPE_NAMES[kind]
 
 
 # ------------------------------------------------------------- as RabbitMQ reads its own arguments

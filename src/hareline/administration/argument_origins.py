@@ -2,7 +2,7 @@
 
 Called by ``management.api.effective_arguments`` for one queue at a time. What is in force is what
 ``broker.live_arguments`` has put in force; here the declaration, the changes of operators, the
-policy and the operator policy are laid beside it, by the rules of ``policy_overlay``.
+policy and the operator policy are laid beside it, by the rules of ``policy_keys``.
 
 Invariant: the values are those in force, also of a queue that could not follow its policy; what
 said the value that is in force is its origin.
@@ -15,10 +15,8 @@ from typing import Final, Literal, NamedTuple
 
 from hareline.administration.policy_keys import KEYS, smaller
 from hareline.administration.policy_matching import Applied
-from hareline.administration.policy_overlay import BOUNDED_BESIDE
 from hareline.broker.live_arguments import LiveArguments
 from hareline.broker.making import QUORUM_DELIVERY_LIMIT, QueueDefaults
-from hareline.queues.declare.arguments import QueueArguments
 from hareline.queues.declare.readers import InvalidValue, type_name
 from hareline.queues.declare.table import (
     ARGUMENTS,
@@ -26,6 +24,7 @@ from hareline.queues.declare.table import (
     BY_NAME,
     DEFAULT_QUEUE_TYPE,
     Argument,
+    QueueArguments,
 )
 from hareline.queues.policies.overflow import RESUME_PERCENT
 from hareline.queues.queue import Queue
@@ -77,7 +76,7 @@ def decisions(live: LiveArguments, queue: Queue, applied: Applied) -> Iterator[D
     defaults = dict(_defaults_in_force(in_force, live.defaults))
     for argument in ARGUMENTS:
         words = list(_words(argument, queue, live.changes_of(queue), applied))
-        names = argument.names_in(effective)
+        names = argument.given_in(effective)
         if names:
             value = effective[names[0].name]
             yield _decided(argument, names[0].name, value, words, applied)
@@ -91,7 +90,7 @@ def decisions(live: LiveArguments, queue: Queue, applied: Applied) -> Iterator[D
             yield Decision(name, value, "queue_argument", None, False)
     for name, word in defaults.items():
         argument = BY_NAME[name]
-        if not argument.names_in(effective):
+        if not argument.given_in(effective):
             yield _decision(name, word, argument, ())
 
 
@@ -110,7 +109,7 @@ def _words(
     for name in all_names:
         if name in changes:
             yield Word("operator_change", None, changes[name])
-    for alias in argument.names_in(queue.arguments):
+    for alias in argument.given_in(queue.arguments):
         yield Word("queue_argument", None, queue.arguments[alias.name])
     key = _KEYS_OF.get(argument.name)
     policies: tuple[tuple[Origin, PolicyRecord | None], ...] = (
@@ -154,9 +153,8 @@ def _decided(
 
 def _bound_beside(argument: Argument, applied: Applied) -> Word | None:
     """The policy whose limit bounds an argument which it does not name; None if none does."""
-    keys = BOUNDED_BESIDE.get(argument.field or "", ())
     record = applied.operator_policy
-    if record is not None and any(key in record.definition for key in keys):
+    if record is not None and any(key in record.definition for key in argument.bounded_by):
         return Word("operator_policy", record.name, None)
     return None
 

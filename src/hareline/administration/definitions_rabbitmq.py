@@ -18,8 +18,9 @@ from hareline.administration.secrets import algorithm_name
 from hareline.administration.terms import table_json
 from hareline.auth.passwords import ALGORITHMS, DEFAULT_ALGORITHM
 from hareline.queues.declare.table import (
+    BY_NAME,
+    DEFAULT_OVERFLOW,
     DEFAULT_QUEUE_TYPE,
-    QUORUM_ONLY_IN_RABBITMQ,
     RABBITMQ_OVERFLOWS,
 )
 
@@ -98,10 +99,14 @@ class ForRabbitMQ:
     def _queues(self, item: Item) -> Item:
         arguments = table_json(item["arguments"])
         unknown = set()
-        if arguments.get("x-overflow", RABBITMQ_OVERFLOWS[0]) not in RABBITMQ_OVERFLOWS:
+        if arguments.get("x-overflow", DEFAULT_OVERFLOW) not in RABBITMQ_OVERFLOWS:
             unknown.add("x-overflow")
         if arguments.get("x-queue-type", DEFAULT_QUEUE_TYPE) == DEFAULT_QUEUE_TYPE:
-            unknown |= arguments.keys() & QUORUM_ONLY_IN_RABBITMQ
+            unknown |= {
+                name
+                for name in arguments
+                if name in BY_NAME and BY_NAME[name].is_for_quorum_in_rabbitmq
+            }
         for name in sorted(unknown):
             del arguments[name]
             self._note(f"left out the argument {name} of queues", item["name"])

@@ -2,7 +2,7 @@
 
 Called by ``management.api`` and by the import of definitions; ``broker.live_arguments`` asks the
 ``overlay`` of a virtual host what is in force for a queue. ``policy_matching`` finds the policies
-that concern an object, ``policy_overlay`` what they make of its arguments.
+that concern an object, ``policy_keys`` says what they make of its arguments.
 
 Invariant: what is in force follows from the arguments and the policies alone; when these change, it
 is put in force in shares of the next turns.
@@ -19,9 +19,8 @@ from hareline.administration.changes import INTERNAL, Changes
 from hareline.administration.checks import check_name, invalid, is_unicode
 from hareline.administration.error import AdministrationError, bad_request
 from hareline.administration.policy_effects import Refresh
-from hareline.administration.policy_keys import check_definition
+from hareline.administration.policy_keys import check_definition, overlaid_by_policy
 from hareline.administration.policy_matching import NONE_APPLIED, Applied, Policy, VhostPolicies
-from hareline.administration.policy_overlay import overlaid_by_policy
 from hareline.administration.terms import term
 from hareline.amqp.context import Context
 from hareline.broker.exchanges.alternate import ALTERNATE_EXCHANGE

@@ -1,162 +1,76 @@
-"""Keys of policies: their values, and what they do.
+"""Keys of policies: their values, and what they make of the arguments of a queue.
 
-Read by ``administration.policies``. A key that sets an argument of queues has the argument's name
-without ``x-``, and every argument that can change while a queue lives has one; RabbitMQ's keys
-without a meaning for one node are taken, checked where RabbitMQ checks them, and do nothing.
+The row of an argument (``queues.declare.table``) says which key sets it, and whose value counts.
+RabbitMQ's keys without a meaning for one node are checked where RabbitMQ checks them, and do
+nothing.
 
-Invariant: a definition that passes ``check_definition`` can be applied to any queue of a type that
-knows the arguments.
+Invariant: what comes of valid arguments and a definition that passes ``check_definition`` is valid,
+and no argument of a queue loosens what an operator policy sets.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from typing import Any, Final
 
 from hareline.administration.checks import invalid, is_unicode
 from hareline.administration.terms import term
 from hareline.broker.exchanges.alternate import ALTERNATE_EXCHANGE
-from hareline.broker.live_settings import LIVE_FIELDS
+from hareline.queues.declare import readers as read
+from hareline.queues.declare.arguments import overlaid
 from hareline.queues.declare.readers import InvalidValue, type_name
 from hareline.queues.declare.table import (
     ARGUMENTS,
-    BY_NAME,
-    RABBITMQ_OVERFLOWS,
+    BY_FIELD,
+    DEFAULT_OVERFLOW,
+    OVERFLOWS,
+    ROWS,
     Argument,
+    PolicyKey,
 )
 
-_NUMBER_MAX: Final = 1 << 63
+_STREAM: Final = "stream"  # its limits are its retention, whatever its publishers do
+_BOUND: Final = tuple(word for word, rule in OVERFLOWS.items() if rule.is_bound)
 
 
-@dataclass(frozen=True, slots=True)
-class PolicyKey:
-    """``argument``: what it sets for a queue, None if nothing. ``is_valid``: looks at a value.
-
-    ``is_limit``: of two values the smaller one counts. ``what``: what the value is, for an error.
-    """
-
-    name: str
-    is_valid: Callable[[object], bool]
-    what: str
-    argument: Argument | None = None
-    is_limit: bool = False
-    is_operator: bool = False
+def _anything(value: object, _type: str) -> None:
+    if not isinstance(value, str | int | float | list | dict):
+        raise InvalidValue("")
 
 
-def _is_text(value: object) -> bool:
-    return isinstance(value, str)
-
-
-def _is_number_from(minimum: int) -> Callable[[object], bool]:
-    def is_number(value: object) -> bool:
-        is_whole = isinstance(value, int) and not isinstance(value, bool)
-        return is_whole and minimum <= value < _NUMBER_MAX  # type: ignore[operator]
-
-    return is_number
-
-
-def _is_one_of(*choices: str) -> Callable[[object], bool]:
-    return lambda value: isinstance(value, str) and value in choices
-
-
-def _is_anything(value: object) -> bool:
-    return isinstance(value, str | int | float | list | dict)
-
-
-def _read_by(argument: Argument) -> Callable[[object], bool]:
-    def is_valid(value: object) -> bool:
-        if isinstance(value, int) and not -_NUMBER_MAX <= value < _NUMBER_MAX:
-            return False
-        try:
-            argument.reader(value, type_name(value))
-        except InvalidValue:
-            return False
-        return True
-
-    return is_valid
-
-
-_ANY_NUMBER: Final = _is_number_from(-_NUMBER_MAX)
-_NATURAL: Final = _is_number_from(0)
-_POSITIVE: Final = _is_number_from(1)
-_OVERFLOWS: Final = _is_one_of(*RABBITMQ_OVERFLOWS)
-_LOCATORS: Final = _is_one_of("client-local", "random", "least-leaders", "balanced")
-_MODES: Final = _is_one_of("default", "lazy")
-
-# fmt: off
-#: RabbitMQ's own keys, with its words for a bad value. The last column: of two values the smaller
-#: one counts, and operator policies may set it too.
-_RABBITMQ: Final = (
-    (ALTERNATE_EXCHANGE, _is_text, "alternate exchange name", False),
-    ("dead-letter-exchange", _is_text, "dead letter exchange name", False),
-    ("dead-letter-routing-key", _is_text, "dead letter routing key", False),
-    ("message-ttl", _NATURAL, "message TTL", True),
-    ("expires", _POSITIVE, "queue expiry", True),
-    ("max-length", _NATURAL, "maximum length", True),
-    ("max-length-bytes", _NATURAL, "maximum length in bytes", True),
-    ("max-in-memory-length", _NATURAL, "maximum memory in bytes", True),
-    ("max-in-memory-bytes", _NATURAL, "maximum memory in bytes", True),
-    ("queue-mode", _MODES, "queue-mode value", False),
-    ("overflow", _OVERFLOWS, "overflow value", False),
-    ("delivery-limit", _ANY_NUMBER, "delivery limit", True),
-    ("max-age", _read_by(BY_NAME["x-max-age"]), "max age", False),
-    ("queue-leader-locator", _LOCATORS, "queue leader locator value", False),
-    ("initial-cluster-size", _NATURAL, "cluster size", False),
-    ("max-segment-size", _NATURAL, "segment size", False),
-    ("stream-max-segment-size-bytes", _NATURAL, "segment size", False),
-    ("stream-filter-size-bytes", _read_by(BY_NAME["x-stream-filter-size-bytes"]), "filter size",
-     False),
-    ("queue-version", _read_by(BY_NAME["x-queue-version"]), "queue-version value", False),
-    ("dead-letter-strategy", _is_one_of("at-most-once", "at-least-once"), "strategy", False),
-    ("consumer-timeout", _NATURAL, "consumer timeout", False),
-    ("target-group-size", _POSITIVE, "qq target count value", False),
-    ("queue-master-locator", _is_text, "queue master locator", False),
-    ("ha-mode", _is_text, "ha-mode", False),
-    ("ha-params", _is_anything, "ha-params", False),
-    ("ha-sync-mode", _is_text, "ha-sync-mode", False),
-    ("ha-sync-batch-size", _POSITIVE, "ha-sync-batch-size", False),
-    ("ha-promote-on-shutdown", _is_text, "ha-promote-on-shutdown", False),
-    ("ha-promote-on-failure", _is_text, "ha-promote-on-failure", False),
-    ("federation-upstream", _is_text, "federation upstream", False),
-    ("federation-upstream-set", _is_text, "federation upstream set", False),
-    ("federation-upstream-pattern", _is_text, "federation upstream pattern", False),
-)
-# fmt: on
-
-#: What operator policies may set as well, beside limits. Theirs counts, not that of a policy.
-_OPERATOR: Final = frozenset(
-    ("overflow", "queue-master-locator", "queue-version", "target-group-size")
-)
-
-
-def _argument_of(key: str) -> Argument | None:
-    """The argument that a key sets; None for those that have no effect."""
-    argument = BY_NAME.get(f"x-{key}") or BY_NAME.get(key)
-    return argument if argument is not None and argument.field in LIVE_FIELDS else None
-
-
-def _keys() -> dict[str, PolicyKey]:
-    keys = {
-        name: PolicyKey(
-            name, is_valid, what, _argument_of(name), is_limit, is_limit or name in _OPERATOR
-        )
-        for name, is_valid, what, is_limit in _RABBITMQ
-    }
-    for argument in ARGUMENTS:
-        name = argument.name.removeprefix("x-")
-        if argument.field in LIVE_FIELDS and name not in keys:
-            keys[name] = PolicyKey(name, _read_by(argument), name, argument)
-    return keys
-
-
+#: RabbitMQ's keys that set no argument of queues.
+_RABBITMQ: Final[Mapping[str, PolicyKey]] = {
+    ALTERNATE_EXCHANGE: PolicyKey("alternate exchange name", read.text),
+    "target-group-size": PolicyKey("qq target count value", read.at_least_one, "operator"),
+    "federation-upstream": PolicyKey("federation upstream", read.text),
+    "federation-upstream-set": PolicyKey("federation upstream set", read.text),
+    "federation-upstream-pattern": PolicyKey("federation upstream pattern", read.text),
+}
+#: Keys in definitions of RabbitMQ 3.
+_OLD: Final[Mapping[str, PolicyKey]] = {
+    "max-segment-size": PolicyKey("segment size", read.natural),
+    "ha-mode": PolicyKey("ha-mode", read.text),
+    "ha-params": PolicyKey("ha-params", _anything),
+    "ha-sync-mode": PolicyKey("ha-sync-mode", read.text),
+    "ha-sync-batch-size": PolicyKey("ha-sync-batch-size", read.at_least_one),
+    "ha-promote-on-shutdown": PolicyKey("ha-promote-on-shutdown", read.text),
+    "ha-promote-on-failure": PolicyKey("ha-promote-on-failure", read.text),
+}
+_RABBITMQ_ARGUMENTS: Final[Mapping[str, PolicyKey]] = {
+    row.key: replace(row.policy, argument=row if row.live else None)
+    for row in ROWS
+    if row.policy is not None
+}
+_OURS: Final[Mapping[str, PolicyKey]] = {
+    row.key: PolicyKey(row.key, row.reader, argument=row)
+    for row in ARGUMENTS
+    if row.live and row.policy is None
+}
 #: All keys of policies by name.
-KEYS: Final[Mapping[str, PolicyKey]] = _keys()
-
-_OLD_KEYS: Final = ("ha-", "max-segment-size")  # taken from definitions of RabbitMQ 3
+KEYS: Final[Mapping[str, PolicyKey]] = {**_RABBITMQ, **_OLD, **_RABBITMQ_ARGUMENTS, **_OURS}
 #: Keys that RabbitMQ 4 has too; it refuses a policy with any other.
-RABBITMQ_KEYS: Final = frozenset(name for name, *_ in _RABBITMQ if not name.startswith(_OLD_KEYS))
-
+RABBITMQ_KEYS: Final = frozenset((*_RABBITMQ, *_RABBITMQ_ARGUMENTS))
 #: Keys that are taken and do nothing, for reports of imports.
 WITHOUT_EFFECT: Final = frozenset(
     name for name, key in KEYS.items() if key.argument is None and name != ALTERNATE_EXCHANGE
@@ -184,7 +98,77 @@ def check_definition(definition: object, *, is_operator: bool) -> dict[str, obje
 
 
 def smaller(one: object, other: object) -> object:
-    """Of two values of a limit the one that counts; a negative one is no limit."""
+    """The value of a limit that counts, of two; a negative one is no limit."""
     if not isinstance(one, int) or one < 0:
         return other
     return one if not isinstance(other, int) or other < 0 else min(one, other)
+
+
+# ---------------------------------------------------------------- what they make of the arguments
+
+
+def overlaid_by_policy(
+    own: Mapping[str, object], definition: Mapping[str, Any], bounds: Collection[str] = ()
+) -> Mapping[str, object]:
+    """The arguments of a queue with what a policy adds to them, or bounds.
+
+    ``bounds``: those keys of the definition that an operator policy sets.
+    """
+    result = dict(own)
+    for name, value in definition.items():
+        key = KEYS[name]
+        argument = key.argument
+        if argument is None:
+            continue
+        if not argument.given_in(own):
+            result[argument.name] = value
+        elif key.is_limit:
+            mine = _value(argument, own)
+            if smaller(mine, value) != mine:
+                result = overlaid(result, {argument.name: value})
+    for name in definition:  # what is of no use without another one
+        argument = KEYS[name].argument
+        if argument is None or argument.needs is None or argument.name in own:
+            continue
+        if not BY_FIELD[argument.needs[0]].given_in(result):
+            result.pop(argument.name, None)
+    # more would not be valid
+    result = overlaid(result, _lowered(result, "flow_resume_capacity_bytes", "max_length_bytes"))
+    bounded = {row.field for row in ROWS if any(key in bounds for key in row.bounded_by)}
+    if "min_message_ttl_ms" in bounded:
+        result = overlaid(result, _lowered(result, "min_message_ttl_ms", "message_ttl_ms"))
+    if "expires_if_empty" in bounded:
+        result = overlaid(result, {BY_FIELD["expires_if_empty"].name: None})
+    if "overflow" in bounded and own.get("x-queue-type") != _STREAM and _is_unbounded(result):
+        overflow = definition.get("overflow", DEFAULT_OVERFLOW)
+        result = overlaid(result, {BY_FIELD["overflow"].name: overflow})
+    return result
+
+
+def _is_unbounded(arguments: Mapping[str, object]) -> bool:
+    """True if limits would limit nothing, by the overflow policy of these arguments."""
+    overflow = BY_FIELD["overflow"]
+    if overflow.given_in(arguments):
+        return _value(overflow, arguments) not in _BOUND
+    # without a policy, limits by Qpid's names alone bound nothing
+    return not any(BY_FIELD[each].name in arguments for each in ("max_length", "max_length_bytes"))
+
+
+def _lowered(arguments: Mapping[str, object], field: str, limit: str) -> Mapping[str, object]:
+    """The change that brings an argument down to a limit, where both are set."""
+    highest = _value(BY_FIELD[limit], arguments)
+    value = _value(BY_FIELD[field], arguments)
+    is_higher = isinstance(highest, int) and isinstance(value, int) and value > highest
+    return {BY_FIELD[field].name: highest} if is_higher else {}
+
+
+def _value(argument: Argument, arguments: Mapping[str, object]) -> object:
+    """The value that these arguments set; None: nothing, no limit, or not valid."""
+    given = argument.given_in(arguments)
+    if not given:
+        return None
+    value = arguments[given[0].name]
+    try:
+        return given[0].reader(value, type_name(value))
+    except InvalidValue:
+        return None

@@ -30,7 +30,7 @@ from hareline.errors import (
     PreconditionFailed,
     ResourceLocked,
 )
-from hareline.queues.declare.arguments import QueueArguments
+from hareline.queues.declare.table import QueueArguments
 from hareline.queues.queue import Queue
 from hareline.wire.encoder import get_ok_frame
 from hareline.wire.methods import commands

@@ -23,7 +23,6 @@ from hareline.queues.core.start_position import (
     StartPosition,
     read_start,
 )
-from hareline.queues.declare.arguments import QueueArguments
 from hareline.queues.declare.readers import (
     InvalidValue,
     any_integer,
@@ -34,7 +33,7 @@ from hareline.queues.declare.readers import (
     quoted,
     type_name,
 )
-from hareline.queues.declare.table import DEFAULT_QUEUE_TYPE
+from hareline.queues.declare.table import DEFAULT_QUEUE_TYPE, QueueArguments
 from hareline.selectors.error import SelectorError
 from hareline.selectors.selector import Selector, compile_selector
 

@@ -21,7 +21,8 @@ from hareline.message import Address
 from hareline.queues.core.consumer import Consumer
 from hareline.queues.core.credit import CreditWindow
 from hareline.queues.core.entry import QueueEntry
-from hareline.queues.declare.arguments import QueueArguments, server_named_prefix
+from hareline.queues.declare.arguments import server_named_prefix
+from hareline.queues.declare.table import QueueArguments
 from hareline.queues.queue import Queue
 from hareline.wire.constants import FRAME_OVERHEAD
 from hareline.wire.encoder import (

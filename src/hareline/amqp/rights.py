@@ -13,7 +13,7 @@ from hareline.broker.exchanges.alternate import ALTERNATE_EXCHANGE
 from hareline.broker.exchanges.exchange import Exchange
 from hareline.broker.vhost import VirtualHost
 from hareline.queues.dead_letters.targets import alternate_of
-from hareline.queues.declare.arguments import QueueArguments
+from hareline.queues.declare.table import QueueArguments
 
 
 def require_queue_rights(

@@ -18,7 +18,7 @@ from typing import Final
 from hareline.broker.exchanges.exchange import Exchange
 from hareline.broker.routing import Routing
 from hareline.errors import NotFound, PreconditionFailed
-from hareline.queues.declare.arguments import QueueArguments
+from hareline.queues.declare.table import QueueArguments
 from hareline.queues.queue import Queue
 
 ARCHIVE_TO: Final = "x-archive-to"

@@ -42,12 +42,11 @@ from hareline.queues.core.kinds import KEEPS_ALL, KEEPS_NONE, KEEPS_PERSISTENT
 from hareline.queues.core.ownership import ClientOwner, may_use
 from hareline.queues.dead_letters.targets import alternate_of
 from hareline.queues.declare.arguments import (
-    QueueArguments,
     check_equivalent,
     check_queue_type_properties,
     parse_queue_arguments,
 )
-from hareline.queues.declare.table import DEFAULT_QUEUE_TYPE
+from hareline.queues.declare.table import DEFAULT_QUEUE_TYPE, QueueArguments
 from hareline.queues.queue import Queue
 from hareline.storage.interface import DefinitionStore, new_incarnation
 from hareline.turn import Turn

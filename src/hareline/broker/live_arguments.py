@@ -16,11 +16,11 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from hareline import events
-from hareline.broker.live_settings import apply_live, check_live, overlaid
+from hareline.broker.live_settings import apply_live, check_live
 from hareline.errors import PreconditionFailed, StoreError
 from hareline.events import Report
-from hareline.queues.declare.arguments import QueueArguments, parse_queue_arguments
-from hareline.queues.declare.table import BY_NAME
+from hareline.queues.declare.arguments import overlaid, parse_queue_arguments
+from hareline.queues.declare.table import BY_NAME, QueueArguments
 from hareline.queues.paused import is_paused, pause, resume
 from hareline.queues.queue import Queue
 
@@ -81,8 +81,8 @@ class LiveArguments:
     def apply_arguments(self, queue: Queue, effective: Arguments) -> None:
         """Have the queue go by these arguments at once, all of them: its own overlaid by others.
 
-        ``broker.live_settings.LIVE_FIELDS`` says which may differ from what is in force. Nothing of
-        this is written to the definitions.
+        Those with a ``live`` part in the table may differ from what is in force. Nothing of this is
+        written to the definitions.
 
         Raises PreconditionFailed for a value that no declaration may have, and for a difference
         that cannot be made while the queue lives; nothing has changed then.
@@ -90,9 +90,8 @@ class LiveArguments:
         registry = self._registry
         before = registry.queue_arguments[queue.name]
         after = parse_queue_arguments(effective, queue=queue.name, vhost=registry.vhost_name)
-        changed = check_live(queue, before, after, registry.vhost_name)
-        if changed:
-            apply_live(queue, changed, after, self._queue_defaults(), registry.end_queue)
+        parts = check_live(queue, before, after, registry.vhost_name)
+        apply_live(queue, parts, after, self._queue_defaults(), registry.end_queue)
         registry.queue_arguments[queue.name] = after
 
     def change(self, queue: Queue, changes: Changes) -> QueueArguments:
@@ -197,8 +196,7 @@ def _merged(before: Changes, changes: Changes, declared: Arguments) -> dict[str,
     """Earlier changes with newer ones in their place; without what the declaration says anyway."""
     merged: dict[str, object | None] = dict(before)
     for name, value in changes.items():
-        argument = BY_NAME[name]
-        names = (argument.name, *(alias.name for alias in argument.aliases))
+        names = BY_NAME[name].names
         for other in names:
             merged.pop(other, None)
         given = {other: declared[other] for other in names if other in declared}

@@ -10,10 +10,9 @@ Invariant: a change is refused as a whole before any of it is made.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import fields, replace
+from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
-from typing import Final
 
 from hareline.broker.making import (
     QueueDefaults,
@@ -27,70 +26,19 @@ from hareline.broker.making import (
 )
 from hareline.errors import PreconditionFailed
 from hareline.queues.admission import without_hold, without_overflow
-from hareline.queues.declare.arguments import QueueArguments
-from hareline.queues.declare.table import ARGUMENTS, BY_FIELD, BY_NAME
+from hareline.queues.declare.table import (
+    ARGUMENTS,
+    BY_FIELD,
+    DEFAULT_OVERFLOW,
+    Live,
+    QueueArguments,
+)
 from hareline.queues.dispatch.reading import ReadingLane
 from hareline.queues.paused import working_lane
 from hareline.queues.policies.expiry import Expiry
 from hareline.queues.policies.hold import Hold
 from hareline.queues.policies.lease import Lease
 from hareline.queues.queue import Queue
-
-_LIMITS: Final = frozenset(
-    (
-        "max_length",
-        "max_length_bytes",
-        "overflow",
-        "flow_resume_percent",
-        "flow_resume_capacity_bytes",
-    )
-)
-_TIMES: Final = frozenset(
-    ("message_ttl_ms", "min_message_ttl_ms", "max_message_ttl_ms", "expiry_check_period_ms")
-)
-_DEAD_LETTERS: Final = frozenset(
-    (
-        "dead_letter_exchange",
-        "dead_letter_routing_key",
-        "dead_letter_reasons",
-        "dead_letter_transient",
-        "alternate_binding",
-        "expiry_policy",
-    )
-)
-_RETURNS: Final = frozenset(("delivery_limit", "max_delivery_attempts"))
-_LEASE: Final = frozenset(("expires_ms", "expires_if_empty"))
-_LIVE_CONSUMERS: Final = frozenset(("single_active_consumer", "max_live_consumers"))
-_RETENTION: Final = frozenset(("max_age_ms", "max_length_bytes"))
-
-#: Fields of ``QueueArguments`` that change while a queue lives. ``max_consumers`` is looked at when
-#: a consumer comes, and needs nothing done.
-LIVE_FIELDS: Final = (
-    _LIMITS | _TIMES | _DEAD_LETTERS | _RETURNS | _LEASE | _LIVE_CONSUMERS | _RETENTION
-) | {"hold_on_publish", "max_consumers"}
-
-#: All names, ours and Qpid's, of arguments that change while a queue lives.
-LIVE_NAMES: Final = frozenset(
-    name for name, argument in BY_NAME.items() if argument.field in LIVE_FIELDS
-)
-
-
-def overlaid(
-    arguments: Mapping[str, object], changes: Mapping[str, object | None]
-) -> dict[str, object]:
-    """These arguments with others in place of theirs, whatever names they came under.
-
-    None takes an argument away.
-    """
-    result = dict(arguments)
-    for name in changes:
-        argument = BY_NAME.get(name)
-        result.pop(name, None)
-        if argument is not None:
-            for alias in (argument.name, *(alias.name for alias in argument.aliases)):
-                result.pop(alias, None)
-    result.update({name: value for name, value in changes.items() if value is not None})
-    return result
 
 
 def as_declared(in_force: QueueArguments, queue: Queue) -> QueueArguments:
@@ -102,30 +50,34 @@ def as_declared(in_force: QueueArguments, queue: Queue) -> QueueArguments:
 
 def check_live(
     queue: Queue, before: QueueArguments, after: QueueArguments, vhost: str
-) -> frozenset[str]:
-    """The fields that differ. Raises PreconditionFailed if one cannot change now, and says why."""
-    changed = frozenset(
-        field.name
-        for field in fields(QueueArguments)
-        if field.name != "raw" and getattr(before, field.name) != getattr(after, field.name)
-    )
+) -> frozenset[Live]:
+    """The parts of the queue that have to follow.
+
+    Raises PreconditionFailed if an argument that differs cannot change now, and says why.
+    """
+    changed = {
+        field: argument
+        for field, argument in BY_FIELD.items()
+        if getattr(before, field) != getattr(after, field)
+    }
     for argument in ARGUMENTS:  # the first in the order of the table is named
-        if argument.field in changed and argument.field not in LIVE_FIELDS:
+        if argument.field in changed and argument.live is None:
             raise _refused(
                 queue, vhost, argument.field, "delete the queue and declare it again for that"
             )
-    if changed & _LIVE_CONSUMERS and queue.consumer_count:
+    parts = frozenset(each.live for each in changed.values() if each.live is not None)
+    if "active-consumers" in parts and queue.consumer_count:
         raise _refused(
             queue,
             vhost,
-            min(changed & _LIVE_CONSUMERS),
+            min(field for field, each in changed.items() if each.live == "active-consumers"),
             f"it has {queue.consumer_count} consumers; cancel them first",
         )
-    if "hold_on_publish" in changed:
+    if "hold" in parts:
         _check_hold(queue, after, vhost)
-    if changed & _LIMITS and after.queue_type != "stream":
+    if "limits" in parts and after.queue_type != "stream":
         _check_limits(queue, after, vhost)
-    return changed
+    return parts
 
 
 def _check_hold(queue: Queue, after: QueueArguments, vhost: str) -> None:
@@ -175,12 +127,12 @@ def _refused(queue: Queue, vhost: str, field: str, reason: str) -> PreconditionF
 
 def apply_live(
     queue: Queue,
-    changed: frozenset[str],
+    parts: frozenset[Live],
     after: QueueArguments,
     defaults: QueueDefaults,
     on_expired: Callable[[Queue], None],
 ) -> None:
-    """Have the queue do what these arguments say; ``changed`` is what ``check_live`` returned.
+    """Have the queue do what these arguments say; ``parts`` is what ``check_live`` returned.
 
     A lower limit drops what is above it in shares of the next turns.
 
@@ -189,23 +141,18 @@ def apply_live(
     """
     environment = queue.environment
     assert environment is not None, "a queue of a virtual host has an environment"
-    if changed & _DEAD_LETTERS:  # first, since it may refuse
+    if "dead-letters" in parts:  # first, since it may refuse
         _change_dead_letters(queue, after, defaults)
-    if after.queue_type == "stream":
-        lane = working_lane(queue.lane)
-        if changed & _RETENTION and isinstance(lane, ReadingLane) and lane.retention is not None:
-            lane.retention.set_limits(after.max_age_ms, after.max_length_bytes)
-            queue.mark()
-    elif changed & _LIMITS:
+    if "limits" in parts:
         _change_limits(queue, after)
-    if changed & _TIMES:
+    if "times" in parts:
         _change_times(queue, after)
-    if changed & _RETURNS:
+    if "returns" in parts:
         # what came back already shows how often, and goes on to: the store has not the header
         was_shown = queue.shows_delivery_count
         set_delivery_limit(queue, after)
         queue.shows_delivery_count = queue.shows_delivery_count or was_shown
-    if changed & _LEASE:
+    if "lease" in parts:
         if queue.lease is not None:
             queue.lease.stop()
             queue.lease = None
@@ -217,9 +164,9 @@ def apply_live(
                 bool(after.expires_if_empty),
                 partial(on_expired, queue),
             )
-    if changed & _LIVE_CONSUMERS:
+    if "active-consumers" in parts:
         queue.lane.consumers.live = live_limit_of(after)
-    if "hold_on_publish" in changed:
+    if "hold" in parts:
         if after.hold_on_publish:
             queue.install(hold=Hold(queue, environment))
         else:
@@ -238,7 +185,12 @@ def _change_dead_letters(queue: Queue, after: QueueArguments, defaults: QueueDef
 def _change_limits(queue: Queue, after: QueueArguments) -> None:
     environment, overflow = queue.environment, queue.overflow
     assert environment is not None
-    if after.max_length is None and after.max_length_bytes is None:
+    if after.queue_type == "stream":
+        lane = working_lane(queue.lane)
+        if isinstance(lane, ReadingLane) and lane.retention is not None:
+            lane.retention.set_limits(after.max_age_ms, after.max_length_bytes)
+            queue.mark()
+    elif after.max_length is None and after.max_length_bytes is None:
         if overflow is not None:
             without_overflow(queue)
     elif overflow is None:
@@ -249,7 +201,7 @@ def _change_limits(queue: Queue, after: QueueArguments) -> None:
         overflow.set_limits(
             max_length=after.max_length,
             max_length_bytes=after.max_length_bytes,
-            policy=after.overflow or "drop-head",
+            policy=after.overflow or DEFAULT_OVERFLOW,
             resume_percent=resume_percent_of(after),
             counts_unacked=_counts_unacked(after),
         )

@@ -26,8 +26,12 @@ from hareline.queues.core.live_limit import LiveLimit, TakingOver
 from hareline.queues.core.start_position import REPLAY_PERIOD
 from hareline.queues.dead_letters.dead_letters import DeadLetters
 from hareline.queues.dead_letters.targets import alternate_of, find_targets
-from hareline.queues.declare.arguments import QueueArguments
-from hareline.queues.declare.table import BY_FIELD, DEFAULT_QUEUE_TYPE
+from hareline.queues.declare.table import (
+    BY_FIELD,
+    DEFAULT_OVERFLOW,
+    DEFAULT_QUEUE_TYPE,
+    QueueArguments,
+)
 from hareline.queues.dispatch.reader import Getter
 from hareline.queues.dispatch.reading import ReadingLane
 from hareline.queues.dispatch.selective import SelectiveLane
@@ -286,7 +290,7 @@ def make_overflow(
         environment,
         max_length=arguments.max_length,
         max_length_bytes=arguments.max_length_bytes,
-        policy=arguments.overflow or "drop-head",
+        policy=arguments.overflow or DEFAULT_OVERFLOW,
         resume_percent=resume_percent_of(arguments),
         # what readers have not acknowledged is in the queue as well
         counts_unacked=has_qpid_limits(arguments.raw) and not is_non_destructive(arguments),

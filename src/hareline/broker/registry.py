@@ -39,7 +39,7 @@ from hareline.errors import AccessRefused, NotFound, ResourceLocked, StoreError
 from hareline.events import Report
 from hareline.queues.core.consumer import Consumer
 from hareline.queues.core.ownership import may_use
-from hareline.queues.declare.arguments import QueueArguments
+from hareline.queues.declare.table import QueueArguments
 from hareline.queues.queue import Queue
 from hareline.storage.interface import DefinitionStore
 from hareline.turn import Turn

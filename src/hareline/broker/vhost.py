@@ -33,7 +33,8 @@ from hareline.events import Report
 from hareline.queues.core.audit_recorder import AUDIT_STREAM, AuditRecorder
 from hareline.queues.core.enqueueing import Enqueueing
 from hareline.queues.core.environment import QueueEnvironment
-from hareline.queues.declare.arguments import QueueArguments, with_queue_type
+from hareline.queues.declare.arguments import with_queue_type
+from hareline.queues.declare.table import QueueArguments
 from hareline.queues.queue import Queue
 from hareline.storage.interface import DefinitionStore, MessageStore
 from hareline.turn import Turn

@@ -6,10 +6,9 @@ find whether its entries become objects and how messages get their level.
 
 from __future__ import annotations
 
-from hareline.broker.live_settings import overlaid
 from hareline.broker.making import level_reader, make_order
 from hareline.errors import AmqpError
-from hareline.queues.declare.arguments import parse_queue_arguments
+from hareline.queues.declare.arguments import overlaid, parse_queue_arguments
 from hareline.storage.definitions.sqlite import QueueDefinition, SqliteDefinitions
 from hareline.storage.recovery.queue_contents import KnownQueue
 

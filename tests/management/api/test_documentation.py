@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hareline.management.api.documentation import pages
-from hareline.queues.declare.descriptions import DESCRIPTIONS
+from hareline.queues.declare.table import ROWS
 from tests.support.api_broker import ApiBroker
 
 
@@ -28,7 +28,7 @@ def test_the_list_has_titles_and_every_page_of_it_is_there(broker: ApiBroker) ->
 
 
 def test_pages_that_explain_arguments_are_shown_to_users() -> None:
-    assert {each.page.partition("#")[0] for each in DESCRIPTIONS} <= set(pages())
+    assert {row.page.partition("#")[0] for row in ROWS} <= set(pages())
 
 
 def test_pages_for_developers_are_not_shown(broker: ApiBroker) -> None:

@@ -17,8 +17,9 @@ from hareline.amqp.consumer_arguments import (
 )
 from hareline.errors import PreconditionFailed
 from hareline.queues.core.start_position import REPLAY_PERIOD
-from hareline.queues.declare.arguments import QueueArguments, parse_queue_arguments
+from hareline.queues.declare.arguments import parse_queue_arguments
 from hareline.queues.declare.readers import DefaultFilter
+from hareline.queues.declare.table import QueueArguments
 from hareline.selectors.selector import Selector
 from hareline.wire.table import Short, SignedInt, Table, Timestamp
 from tests.support.messages import make_message

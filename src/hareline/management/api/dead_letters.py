@@ -31,7 +31,7 @@ from hareline.management.strict_json import encoded
 from hareline.message import Message
 from hareline.queues.dead_letters.first_death import first_death
 from hareline.queues.dead_letters.targets import alternate_of
-from hareline.queues.declare.arguments import QueueArguments
+from hareline.queues.declare.table import QueueArguments
 from hareline.queues.queue import Queue
 
 EXAMINED_MAX: Final = 500

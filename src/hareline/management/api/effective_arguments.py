@@ -21,7 +21,7 @@ from hareline.management.api.answers import answer
 from hareline.management.api.openapi import one_route
 from hareline.management.api.queues import find_queue
 from hareline.management.api.site import Site
-from hareline.queues.declare.descriptions import DESCRIPTIONS
+from hareline.queues.declare.table import ROWS
 from hareline.storage.administration import PolicyRecord
 
 OriginName = Literal[
@@ -69,7 +69,7 @@ class EffectiveArguments(BaseModel):
     arguments: list[EffectiveArgument]
 
 
-_ORDER: Final = {each.name: number for number, each in enumerate(DESCRIPTIONS)}
+_ORDER: Final = {each.name: number for number, each in enumerate(ROWS)}
 
 
 def router(site: Site) -> APIRouter:

@@ -14,9 +14,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from hareline.administration.policies import matches_in_time
-from hareline.administration.policy_keys import KEYS
+from hareline.administration.policy_keys import KEYS, overlaid_by_policy
 from hareline.administration.policy_matching import Policy
-from hareline.administration.policy_overlay import overlaid_by_policy
 from hareline.amqp.rights import (
     require_all_messages_of,
     require_alternate_rights,
@@ -29,7 +28,8 @@ from hareline.errors import PreconditionFailed
 from hareline.management.api.administering import administration_of
 from hareline.management.api.changing import Entered
 from hareline.management.pace import Share
-from hareline.queues.declare.arguments import QueueArguments, parse_queue_arguments
+from hareline.queues.declare.arguments import parse_queue_arguments
+from hareline.queues.declare.table import QueueArguments
 
 _FIELDS: Final = ("dead_letter_exchange", "dead_letter_routing_key", "alternate_binding")
 #: Keys that say where dead messages of queues go.

@@ -1,27 +1,24 @@
 """``GET /api/hareline/queue-arguments``: every queue argument and policy key, explained for forms.
 
-Made of ``queues.declare.descriptions`` and of the keys that policies may have
+Made of the rows of ``queues.declare.table`` and of the keys that policies may have
 (``administration.policy_keys``), so that a form offers what the broker takes and nothing else.
 """
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any, Final
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from pydantic import BaseModel
 
-from hareline.administration.policy_keys import KEYS, PolicyKey
+from hareline.administration.policy_keys import KEYS
 from hareline.broker.exchanges.alternate import ALTERNATE_EXCHANGE
-from hareline.broker.live_settings import LIVE_NAMES
 from hareline.management.api.access import caller
 from hareline.management.api.answers import answer
 from hareline.management.api.openapi import one_route
 from hareline.management.api.site import Site
-from hareline.queues.declare.descriptions import DESCRIPTIONS, GROUPS, Description
-from hareline.queues.declare.table import BY_NAME
+from hareline.queues.declare.table import GROUPS, ROWS, Argument, PolicyKey
 
 
 class Choice(BaseModel):
@@ -90,46 +87,46 @@ _ALTERNATE: Final = DescribedKey(
 
 def described_arguments() -> DescribedArguments:
     """All of it; the same for every request."""
-    keys_of = {key.argument.name: name for name, key in KEYS.items() if key.argument is not None}
-    described = {each.name: each for each in DESCRIPTIONS}
     arguments = [
         DescribedArgument(
-            **_common(each),
-            queue_types=each.queue_types,
-            aliases=each.aliases,
-            field=BY_NAME[each.name].field,
-            has_effect=each.has_effect,
-            needs=each.needs,
-            policy_key=keys_of.get(each.name),
-            is_live=each.name in LIVE_NAMES,
+            **_described(row),
+            queue_types=sorted(row.queue_types),
+            aliases=[alias.name for alias in row.aliases],
+            field=row.field,
+            has_effect=row.field is not None,
+            needs=None if row.needs is None else row.needs[0],
+            policy_key=row.key if row.live else None,
+            is_live=row.live is not None,
         )
-        for each in DESCRIPTIONS
+        for row in ROWS
     ]
-    keys = [_ALTERNATE]
-    for name, key in KEYS.items():
-        if key.argument is not None:
-            keys.append(_key(name, key, described[key.argument.name]))
-    return DescribedArguments(groups=list(GROUPS), arguments=arguments, policy_keys=keys)
+    keys = [_described_key(key.argument, key) for key in KEYS.values() if key.argument is not None]
+    groups = [(group.name, group.title) for group in GROUPS]
+    return DescribedArguments(groups=groups, arguments=arguments, policy_keys=[_ALTERNATE, *keys])
 
 
-def _common(description: Description) -> dict[str, Any]:
-    fields = asdict(description)
-    fields["choices"] = [
-        Choice(value=value, meaning=meaning) for value, meaning in description.choices
-    ]
-    return fields
+def _described(row: Argument) -> dict[str, Any]:
+    minimum, maximum = row.bounds
+    return {
+        "name": row.name,
+        "group": row.group.name,
+        "title": row.title,
+        "input": row.input,
+        "summary": row.summary,
+        "example": row.example,
+        "page": row.page,
+        "choices": [Choice(value=word, meaning=meaning) for word, meaning in row.choices.items()],
+        "minimum": minimum,
+        "maximum": maximum,
+    }
 
 
-def _key(name: str, key: PolicyKey, description: Description) -> DescribedKey:
-    fields = _common(description)
-    fields["name"] = name
-    # RabbitMQ's key has fewer words than the argument, some of which are not for policies
-    fields["choices"] = [each for each in fields["choices"] if key.is_valid(each.value)]
-    if not key.is_valid(fields["example"]) and fields["choices"]:
-        fields["example"] = fields["choices"][0].value
-    if description.input == "list":
-        fields["choices"] = _common(description)["choices"]
-    return DescribedKey(**fields, is_operator=key.is_operator)
+def _described_key(row: Argument, key: PolicyKey) -> DescribedKey:
+    described = DescribedKey(**{**_described(row), "name": row.key, "is_operator": key.is_operator})
+    if row.input == "choice":
+        # RabbitMQ's key has fewer words than the argument, some of which are not for policies
+        described.choices = [each for each in described.choices if key.is_valid(each.value)]
+    return described
 
 
 def router(site: Site) -> APIRouter:

@@ -21,7 +21,6 @@ from hareline.amqp.rights import require_queue_rights
 from hareline.auth.permissions import Right
 from hareline.broker.delayed_exchange import DelayedExchange
 from hareline.broker.delayed_queues import delay_queue_name
-from hareline.broker.live_settings import overlaid
 from hareline.broker.operations.holding import Due, cancel_held, held, make_held_due
 from hareline.broker.operations.moving import Outcome
 from hareline.broker.operations.walking import messages_of, read_together
@@ -58,7 +57,8 @@ from hareline.message import Table
 from hareline.queues.core.consumer import Consumer
 from hareline.queues.core.entry import PARKED
 from hareline.queues.core.groups import Group
-from hareline.queues.declare.arguments import QueueArguments, parse_queue_arguments
+from hareline.queues.declare.arguments import overlaid, parse_queue_arguments
+from hareline.queues.declare.table import QueueArguments
 from hareline.queues.dispatch.reading import ReadingLane
 from hareline.queues.dispatch.selective import SelectiveLane
 from hareline.queues.paused import is_paused, working_lane

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from hareline.errors import PreconditionFailed
 
 if TYPE_CHECKING:
-    from hareline.queues.declare.arguments import QueueArguments
+    from hareline.queues.declare.table import QueueArguments
 
 USUAL_REASONS: Final = frozenset(("rejected", "expired", "maxlen", "delivery_limit"))
 ALTERNATE_REASONS: Final = frozenset(("rejected", "delivery_limit"))

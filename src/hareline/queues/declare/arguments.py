@@ -1,135 +1,32 @@
-"""Queue arguments: what a declare asked for, read and checked, and when two declares agree.
+"""Queue arguments of a declaration: read and checked, and compared when it is declared again.
 
-Called by ``broker.declarations`` once a declare, never per message. Which arguments there are, what
-each may hold and which names mean the same is ``queues.declare.table``; how one value is read is
-``queues.declare.readers``. This module applies the table. An argument in no row of it is not
-validated, not compared and no error, as in RabbitMQ; it stays in ``raw``.
-
-Invariant: a ``QueueArguments`` made here is valid as a whole, so its readers check nothing.
-
-Texts, types and the order of checks are those of RabbitMQ's ``rabbit_channel`` (queue.declare),
-``rabbit_amqqueue`` (``check_declare_arguments``) and ``rabbit_misc`` (``assert_args_equivalence``).
+``queues.declare.table`` says which there are; an argument in no row of it is not validated, not
+compared and no error, as in RabbitMQ; it stays in ``raw``. Texts, types and the order of checks are
+those of RabbitMQ's ``rabbit_channel`` (queue.declare), ``rabbit_amqqueue``
+(``check_declare_arguments``) and ``rabbit_misc`` (``assert_args_equivalence``).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from hareline.errors import PreconditionFailed
-from hareline.queues.declare.readers import (
-    DefaultFilter,
-    InvalidValue,
-    OutOfBounds,
-    Reader,
-    type_name,
-)
+from hareline.queues.declare.readers import InvalidValue, OutOfBounds, Reader, type_name
 from hareline.queues.declare.table import (
     ARGUMENTS,
     BY_FIELD,
     BY_NAME,
     DEFAULT_QUEUE_TYPE,
-    ORDERINGS,
     Argument,
+    QueueArguments,
 )
-
-QueueType = Literal["classic", "quorum", "stream"]
-Overflow = Literal[
-    "none",
-    "drop-head",
-    "reject-publish",
-    "reject-publish-dlx",
-    "discard",
-    "flow-control",
-    "flow-to-disk",
-]
 
 DEFAULT_NAME_PREFIX: Final = "amq.gen"
 NAME_PREFIX_MAX_OCTETS: Final = 64
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueueArguments:
-    """What a queue was declared with, read and checked; None: not given.
-
-    ``raw`` is what came, untouched, with the arguments that have no effect and unknown ones. Two
-    values are equal when they mean the same, whatever names they came under. A limit that Qpid's
-    names set to a negative number is off, which is None.
-    """
-
-    raw: Mapping[str, object] = field(compare=False)
-
-    queue_type: QueueType | None = None
-
-    # how long
-    expires_ms: int | None = None
-    expires_if_empty: bool | None = None
-    message_ttl_ms: int | None = None
-    min_message_ttl_ms: int | None = None
-    max_message_ttl_ms: int | None = None
-    expiry_policy: Literal["delete", "route-to-alternate"] | None = None
-    expiry_check_period_ms: int | None = None
-    hold_on_publish: bool | None = None
-
-    # how much
-    max_length: int | None = None
-    max_length_bytes: int | None = None
-    overflow: Overflow | None = None
-    """If only Qpid's names set limits, these bound nothing until a policy is named: "none"."""
-    flow_resume_percent: float | None = None
-    flow_resume_capacity_bytes: int | None = None
-
-    # where refused and spent messages go
-    dead_letter_exchange: str | None = None
-    dead_letter_routing_key: str | None = None
-    dead_letter_reasons: tuple[str, ...] | None = None
-    """Why messages are dead-lettered; None is the usual reasons."""
-    dead_letter_transient: bool | None = None
-    dlq_auto: bool | None = None
-    alternate_binding: str | None = None
-    """The destination, an exchange or a queue. It wins over ``dlq_auto``."""
-    delivery_limit: int | None = None
-    """Redeliveries; negative is no limit."""
-    max_delivery_attempts: int | None = None
-    """Qpid's count: deliveries, the first one included; 0 is no limit."""
-
-    # in which order: at most one of max_priority, priorities, sort_key, last_value_key
-    max_priority: int | None = None
-    """RabbitMQ's priorities: 0 to this one, absent is 0."""
-    priorities: int | None = None
-    """Qpid's: this many levels centred on 4, absent is 4."""
-    default_priority: int | None = None
-    sort_key: str | None = None
-    sort_order: Literal["asc", "desc"] | None = None
-    sort_type: Literal["string", "number"] | None = None
-    last_value_key: str | None = None
-
-    # to whom
-    single_active_consumer: bool | None = None
-    max_consumers: int | None = None
-    """More are refused."""
-    max_live_consumers: int | None = None
-    """More wait for their turn; 0 is no limit."""
-    message_group_key: str | None = None
-    """A header. None with a type: JMSXGroupID, in that spelling or as JMSXGroupId."""
-    message_group_type: Literal["none", "standard", "shared"] | None = None
-    """"standard" where a key was given and no type."""
-    message_group_default: str | None = None
-    non_destructive: bool | None = None
-    default_filters: tuple[DefaultFilter, ...] | None = None
-    no_local: bool | None = None
-
-    # how it is kept
-    message_durability: Literal["default", "always", "never"] | None = None
-    max_age_ms: int | None = None
-    archive_to: str | None = None
-    """The stream that gets what the queue gets."""
-
-
-# --------------------------------------------------------------------------------------- declaring
 
 
 def parse_queue_arguments(
@@ -180,7 +77,7 @@ class _Reading:
         """Set the field of this argument, if it has one and any of its names was given."""
         if argument.field in self.fields:
             return
-        for alias in argument.names_in(self.arguments):
+        for alias in argument.given_in(self.arguments):
             value = self._value(alias.name, alias.reader)
             if argument.field is None:
                 continue
@@ -208,7 +105,11 @@ class _Reading:
                 )
 
     def check_one_ordering(self) -> None:
-        names = [self.names[ordering] for ordering in ORDERINGS if ordering in self.fields]
+        names = [
+            self.names[each.field]
+            for each in ARGUMENTS
+            if each.is_ordering and each.field in self.names
+        ]
         if len(names) > 1:
             raise self._contradiction(names[0], names[1], "a queue has one ordering")
 
@@ -294,6 +195,22 @@ def with_queue_type(arguments: Mapping[str, object], queue_type: str) -> Mapping
     return {**arguments, "x-queue-type": queue_type}
 
 
+def overlaid(
+    arguments: Mapping[str, object], changes: Mapping[str, object | None]
+) -> dict[str, object]:
+    """These arguments with others in place of theirs, whatever names they came under.
+
+    None takes an argument away.
+    """
+    result = dict(arguments)
+    for name in changes:
+        argument = BY_NAME.get(name)
+        for each in (name,) if argument is None else argument.names:
+            result.pop(each, None)
+    result.update({name: value for name, value in changes.items() if value is not None})
+    return result
+
+
 def server_named_prefix(arguments: Mapping[str, object]) -> str:
     """How a server-named queue's name begins, without the dash: ``amq.gen`` or x-name-prefix.
 
@@ -362,7 +279,7 @@ class _Declared:
         return cls(arguments, getattr(arguments, "kinds", {}))
 
     def given(self, argument: Argument) -> _Given | None:
-        names = argument.names_in(self.arguments)
+        names = argument.given_in(self.arguments)
         if not names:
             return None
         first = names[0]

@@ -1,14 +1,10 @@
-"""How the value of one queue argument is read: its type, its range, and what a refusal says.
+"""Readers of argument values: the type, the range, and the text of a refusal.
 
 A reader takes a value with RabbitMQ's name of its wire type and returns what a field of
-``QueueArguments`` holds. ``queues.declare.table`` names one for every argument, and
-``queues.declare.arguments`` calls it once per declare.
-
-Invariant: a reader raises ``InvalidValue`` and nothing else, whatever the wire can carry. Its text
-is an Erlang term as RabbitMQ prints it (``~255p``): an atom ``invalid_overflow``, a tuple
-``{value_negative,-1}``, or a string in its quotes ``"expected integer, got longstr"``. Readers for
-RabbitMQ's names refuse what ``rabbit_amqqueue`` refuses; those for Qpid's names take what Broker-J
-converts (``AttributeValueConverter``): numbers and booleans also as text, tables also as JSON.
+``QueueArguments`` holds, or raises ``InvalidValue`` and nothing else, whatever the wire can carry.
+Readers for RabbitMQ's names refuse what ``rabbit_amqqueue`` refuses; those for Qpid's names take
+what Broker-J converts (``AttributeValueConverter``): numbers and booleans also as text, tables also
+as JSON. Readers with bounds or words have them as attributes, for forms.
 """
 
 from __future__ import annotations
@@ -36,7 +32,11 @@ _NUMBER_TYPES: Final = _INTEGER_TYPES | {"float", "double", "timestamp"}
 
 
 class InvalidValue(Exception):
-    """``term`` is the end of RabbitMQ's text: ``invalid arg 'x' for queue 'q' in vhost '/': E``."""
+    """``term`` ends RabbitMQ's text: ``invalid arg 'x' for queue 'q' in vhost '/': E``.
+
+    It is an Erlang term as RabbitMQ prints it (``~255p``): an atom ``invalid_overflow``, a tuple
+    ``{value_negative,-1}``, or a string in its quotes ``"expected integer, got longstr"``.
+    """
 
     def __init__(self, term: str) -> None:
         super().__init__(term)
@@ -70,46 +70,49 @@ def any_integer(value: object, type_: str) -> int:
     return int(value)
 
 
-def natural(value: object, type_: str) -> int:
-    """``check_non_neg_int_arg``."""
-    number = any_integer(value, type_)
-    if number < 0:
-        raise InvalidValue(f"{{value_negative,{number}}}")
-    return number
+@dataclass(frozen=True, slots=True, eq=False)
+class Whole:
+    """A whole number within bounds, with RabbitMQ's terms for what is outside."""
+
+    minimum: int
+    maximum: int | None = None
+    too_large: str = "max_value_exceeded"
+    convert: Callable[[object, str], int] = any_integer
+
+    def __call__(self, value: object, type_: str) -> int:
+        number = self.convert(value, type_)
+        if self.maximum is not None and number > self.maximum:
+            raise InvalidValue(f"{{{self.too_large},{number}}}")
+        if number < self.minimum:
+            raise InvalidValue(f"{{value_{'negative' if number < 0 else 'zero'},{number}}}")
+        return number
 
 
-def at_least_one(value: object, type_: str) -> int:
-    """``check_initial_cluster_size_arg``: a count of at least 1."""
-    number = natural(value, type_)
-    if number == 0:
-        raise InvalidValue("{value_zero,0}")
-    return number
+natural: Final = Whole(0)  # check_non_neg_int_arg
+at_least_one: Final = Whole(1)  # check_initial_cluster_size_arg
+expiry_ms: Final = Whole(0, EXPIRY_MAX_MS, "value_too_large")  # check_message_ttl_arg
+lease_ms: Final = Whole(1, EXPIRY_MAX_MS, "value_too_large")  # check_expires_arg
+priority: Final = Whole(0, PRIORITY_MAX)  # check_max_priority_arg
 
 
-def expiry_ms(value: object, type_: str) -> int:
-    """``check_message_ttl_arg``: 0 to ten years."""
-    number = any_integer(value, type_)
-    if number > EXPIRY_MAX_MS:
-        raise InvalidValue(f"{{value_too_large,{number}}}")
-    if number < 0:
-        raise InvalidValue(f"{{value_negative,{number}}}")
-    return number
+@dataclass(frozen=True, slots=True, eq=False)
+class Within:
+    """A whole number within bounds, with an error of its own for what is outside."""
+
+    minimum: int
+    maximum: int
+    refusal: Callable[[int], InvalidValue]
+
+    def __call__(self, value: object, type_: str) -> int:
+        number = natural(value, type_)
+        if not self.minimum <= number <= self.maximum:
+            raise self.refusal(number)
+        return number
 
 
-def lease_ms(value: object, type_: str) -> int:
-    """``check_expires_arg``: 1 ms to ten years."""
-    number = expiry_ms(value, type_)
-    if number == 0:
-        raise InvalidValue("{value_zero,0}")
-    return number
-
-
-def priority(value: object, type_: str) -> int:
-    """``check_max_priority_arg``."""
-    number = natural(value, type_)
-    if number > PRIORITY_MAX:
-        raise InvalidValue(f"{{max_value_exceeded,{number}}}")
-    return number
+queue_version: Final = Within(  # check_queue_version
+    1, 2, lambda number: InvalidValue(quoted(f"unsupported queue version '{number}'"))
+)
 
 
 def flag(value: object, type_: str) -> bool:
@@ -139,24 +142,31 @@ def filled_text(value: object, type_: str) -> str:
     return string
 
 
-def one_of(*choices: str, otherwise: str) -> Reader:
-    """One of these texts; ``otherwise`` is the error term, with ``{}`` for the value."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Choice:
+    """One of some words.
 
-    def read(value: object, type_: str) -> str:
-        string = text(value, type_)
-        if string not in choices:
-            raise InvalidValue(otherwise.format(escaped(string)))
-        return string
+    ``words``: each with its meaning, for forms. ``otherwise`` is the error term, with ``{}`` for
+    the value. ``values``: what words stand for, if not for themselves.
+    """
 
-    return read
+    words: Mapping[str, str]
+    otherwise: str
+    values: Mapping[str, str] | None = None
+    is_any_case: bool = False
+
+    def __call__(self, value: object, type_: str) -> str:
+        word = text(value, type_)
+        if self.is_any_case:
+            word = word.upper()
+        if word not in self.words:
+            raise InvalidValue(self.otherwise.format(escaped(word)))
+        return word if self.values is None else self.values[word]
 
 
-def queue_version(value: object, type_: str) -> int:
-    """``check_queue_version``."""
-    number = natural(value, type_)
-    if number not in (1, 2):
-        raise InvalidValue(quoted(f"unsupported queue version '{number}'"))
-    return number
+def one_of(*words: str, otherwise: str = "") -> Choice:
+    """A choice between words that need no explanation."""
+    return Choice(dict.fromkeys(words, ""), otherwise)
 
 
 _MAX_AGE: Final = re.compile(r"([0-9]{1,18})([YMDhms])")
@@ -179,46 +189,27 @@ def max_age_ms(value: object, type_: str) -> int:
     return int(match[1]) * _UNIT_MS[match[2]]
 
 
-def between(minimum: int, maximum: int, sentence: str) -> Reader:
-    """``rabbit_stream_queue``: a bound that is checked when the stream is made."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Percent:
+    """A part of a whole, also with a fraction."""
 
-    def read(value: object, type_: str) -> int:
-        number = natural(value, type_)
-        if not minimum <= number <= maximum:
-            raise OutOfBounds(sentence)
-        return number
+    minimum: int = 0
+    maximum: int = 100
 
-    return read
+    def __call__(self, value: object, type_: str) -> float:
+        if type_ not in _NUMBER_TYPES or not isinstance(value, int | float):
+            raise InvalidValue(quoted(f"expected number, got {type_}"))
+        if not self.minimum <= value <= self.maximum:
+            raise InvalidValue(quoted(f"expected 0 to 100, got {value}"))
+        return float(value)
 
 
-def percent(value: object, type_: str) -> float:
-    """A part of a whole: 0 to 100, also with a fraction."""
-    if type_ not in _NUMBER_TYPES or not isinstance(value, int | float):
-        raise InvalidValue(quoted(f"expected number, got {type_}"))
-    if not 0 <= value <= 100:
-        raise InvalidValue(quoted(f"expected 0 to 100, got {value}"))
-    return float(value)
+percent: Final = Percent()
 
 
 # -------------------------------------------------------- as Qpid Broker-J reads its own arguments
 
 _DECIMAL_DIGITS: Final = re.compile(r"[+-]?[0-9]{1,19}")
-
-
-def qpid_integer(minimum: int, maximum: int = LONG_MAX) -> Reader:
-    """A number, or decimal text, within these bounds."""
-
-    def read(value: object, type_: str) -> int:
-        number = _qpid_number(value, type_)
-        if number < minimum:
-            # RabbitMQ's words where it has them
-            term = f"{{value_negative,{number}}}" if number < 0 else f"{{value_zero,{number}}}"
-            raise InvalidValue(term)
-        if number > maximum:
-            raise InvalidValue(f"{{max_value_exceeded,{number}}}")
-        return number
-
-    return read
 
 
 def qpid_limit(value: object, type_: str) -> int | None:
@@ -241,6 +232,11 @@ def _qpid_number(value: object, type_: str) -> int:
     return number
 
 
+def qpid_integer(minimum: int, maximum: int | None = None) -> Whole:
+    """A number, or decimal text, within these bounds."""
+    return Whole(minimum, maximum, convert=_qpid_number)
+
+
 def qpid_flag(value: object, type_: str) -> bool:
     """A boolean, or its name as text in any case."""
     if isinstance(value, bool):
@@ -255,17 +251,9 @@ def qpid_truth(value: object, _type: str) -> bool:
     return str(value).lower() == "true"
 
 
-def qpid_choice(choices: Mapping[str, str], otherwise: str, *, any_case: bool = False) -> Reader:
+def qpid_choice(values: Mapping[str, str], otherwise: str, *, any_case: bool = False) -> Choice:
     """The name of an enumeration's member, as our word for it."""
-
-    def read(value: object, type_: str) -> str:
-        name = text(value, type_)
-        chosen = choices.get(name.upper() if any_case else name)
-        if chosen is None:
-            raise InvalidValue(otherwise)
-        return chosen
-
-    return read
+    return Choice(values, otherwise, values, any_case)
 
 
 def qpid_last_value_switch(value: object, type_: str) -> str | None:
@@ -304,19 +292,22 @@ class DefaultFilter:
     argument: str
 
 
-DEATH_REASONS: Final = ("rejected", "expired", "maxlen", "delivery_limit", "replaced")
+@dataclass(frozen=True, slots=True, eq=False)
+class SomeOf:
+    """An array of words, or a text with commas between them; ``words`` as in ``Choice``."""
 
+    words: Mapping[str, str]
+    what: str
 
-def death_reasons(value: object, type_: str) -> tuple[str, ...]:
-    """An array of reasons, or a text with commas between them."""
-    if isinstance(value, str):
-        value = [part.strip() for part in value.split(",") if part.strip()]
-    if not isinstance(value, list | tuple):
-        raise InvalidValue(f"{{unacceptable_type,{type_}}}")
-    for reason in value:
-        if reason not in DEATH_REASONS:
-            raise InvalidValue(quoted(f"unknown reason '{reason}'"))
-    return tuple(value)
+    def __call__(self, value: object, type_: str) -> tuple[str, ...]:
+        if isinstance(value, str):
+            value = [part.strip() for part in value.split(",") if part.strip()]
+        if not isinstance(value, list | tuple):
+            raise InvalidValue(f"{{unacceptable_type,{type_}}}")
+        for word in value:
+            if word not in self.words:
+                raise InvalidValue(quoted(f"unknown {self.what} '{word}'"))
+        return tuple(value)
 
 
 def default_filters(value: object, type_: str) -> tuple[DefaultFilter, ...]:

@@ -1,30 +1,73 @@
-"""The table of queue arguments: one row for each that this broker knows.
+"""Queue arguments: one row for each, which says all that the broker knows of it.
 
-Read by ``queues.declare.arguments``, which makes a ``QueueArguments`` of a declare's arguments, and
-by the test that keeps docs/queue-arguments.md complete. A row gives the RabbitMQ-style name, the
-field of ``QueueArguments`` that holds the value, its reader, the queue types that know the
-argument, and the Qpid wire and attribute names that mean the same (Broker-J,
-``QueueArgumentsConverter``).
+The fields of ``QueueArguments`` are the rows of arguments that do something; those that RabbitMQ
+has and that mean nothing here follow them. Declarations, policies, changes at run time, forms, the
+HTTP API and exports all read the rows, so another argument is another row and nothing else.
 
-RabbitMQ has arguments that mean nothing here, since there is one node and one way to keep a queue.
-Their rows are ``_no_effect``: the value is checked, and compared when the queue is declared again,
-because clients go by that; it fills no field, and nothing else reads it.
-
-Invariant: no name stands in two rows, and each field of ``QueueArguments`` but ``raw`` has one row.
-A name of Qpid's that means something else than RabbitMQ's has a row and a field of its own.
+Names of Qpid are those of Broker-J (``QueueArgumentsConverter``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import KW_ONLY, dataclass, field, fields, replace
+from itertools import chain
+from typing import Any, Final, Literal, NamedTuple
 
 from hareline.queues.declare import readers as read
-from hareline.queues.declare.readers import Reader
+from hareline.queues.declare.readers import (
+    DefaultFilter,
+    InvalidValue,
+    OutOfBounds,
+    Reader,
+    type_name,
+)
+
+QueueType = Literal["classic", "quorum", "stream"]
+OverflowPolicy = Literal[
+    "drop-head",
+    "reject-publish",
+    "reject-publish-dlx",
+    "none",
+    "discard",
+    "flow-control",
+    "flow-to-disk",
+]
+Input = Literal[
+    "integer", "duration_ms", "bytes", "text", "choice", "flag", "number", "list", "json"
+]
+#: The part of a living queue that follows a change. "consumers": nothing has to, since it is looked
+#: at when a consumer comes.
+Live = Literal[
+    "limits", "times", "dead-letters", "returns", "lease", "active-consumers", "consumers", "hold"
+]
 
 DEFAULT_QUEUE_TYPE: Final = "classic"
-SEGMENT_MAX_BYTES: Final = 3_000_000_000  # rabbit_stream_queue: ?MAX_STREAM_MAX_SEGMENT_SIZE
+_NUMBER_MAX: Final = 1 << 63
+
+
+class Group(NamedTuple):
+    """A group of a form. ``page``: of docs/, for arguments that name no other."""
+
+    name: str
+    title: str
+    page: str
+
+
+_TYPE: Final = Group("type", "Type and name", "non-destructive-queues")
+_LIMITS: Final = Group("limits", "Limits and overflow", "overflow")
+_TIME: Final = Group("time", "Time", "time")
+_DEAD_LETTERS: Final = Group("dead-letters", "Dead letters", "dead-letters")
+_ORDER: Final = Group("order", "Order", "queue-types")
+_CONSUMERS: Final = Group("consumers", "Consumers", "consumers")
+_GROUPS: Final = Group("groups", "Message groups", "message-groups")
+_KEEPING: Final = Group("keeping", "Keeping and archives", "durability#what-is-kept")
+_ACCEPTED: Final = Group("compatibility", "Accepted, without effect", "queue-arguments")
+#: In the order in which a form shows them.
+GROUPS: Final = (
+    *(_TYPE, _LIMITS, _TIME, _DEAD_LETTERS, _ORDER, _CONSUMERS, _GROUPS, _KEEPING),
+    _ACCEPTED,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,32 +84,174 @@ class Alias:
 
 
 @dataclass(frozen=True, slots=True)
-class Argument:
-    """One row.
+class PolicyKey:
+    """A key of policies. ``what``: its value in errors. ``argument``: None if it sets none.
 
-    ``field`` None: accepted, without effect. ``needs`` is a field that must be set as well, with
-    the error term if it is not. ``same_as_absent`` is the text that a redeclaration may leave out,
-    or add. ``is_ordering``: it makes the queue one of an ordering, so no two of these go together.
+    ``rule``: what a queue says itself beats a policy ("own"); or of two values the smaller one
+    counts, and operator policies may have it ("smaller"); or it is as "own", but operator policies
+    may have it, and beat policies ("operator").
+    """
+
+    what: str
+    reader: Reader
+    rule: Literal["own", "smaller", "operator"] = "own"
+    argument: Argument | None = None
+
+    @property
+    def is_limit(self) -> bool:
+        """True if of two values the smaller one counts."""
+        return self.rule == "smaller"
+
+    @property
+    def is_operator(self) -> bool:
+        """True if operator policies may have it."""
+        return self.rule != "own"
+
+    def is_valid(self, value: object) -> bool:
+        """True if a policy may give it this value."""
+        try:
+            result = self.reader(value, type_name(value))
+        except InvalidValue:
+            return False
+        return not isinstance(result, int) or -_NUMBER_MAX <= result < _NUMBER_MAX
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Argument:
+    """One row. ``field`` None: accepted, without effect.
+
+    Its name, reader and queue types are followed by what a form says; ``page`` is of docs/, with an
+    anchor. ``needs`` is a field that must be set as well, with the error term if it is not.
+    ``same_as_absent`` is the text that a redeclaration may leave out, or add. ``is_ordering``: it
+    makes the queue one of an ordering, so no two of these go together. ``live``: it can be changed
+    while the queue works. ``policy``: RabbitMQ's key for it; what else is live has a key of ours.
+    ``bounded_by``: keys of operator policies that it must not get around. ``limits``: the title of
+    the limit that it sets. ``is_for_quorum_in_rabbitmq``: RabbitMQ refuses it for classic queues.
     """
 
     name: str
-    field: str | None
     reader: Reader
     queue_types: frozenset[str]
+    group: Group
+    title: str
+    example: object
+    summary: str
+    _: KW_ONLY
+    page: str = ""
+    is_bytes: bool = False
     aliases: tuple[Alias, ...] = ()
     needs: tuple[str, str] | None = None
     same_as_absent: str | None = None
     is_ordering: bool = False
+    live: Live | None = None
+    policy: PolicyKey | None = None
+    bounded_by: tuple[str, ...] = ()
+    limits: str = ""
+    is_for_quorum_in_rabbitmq: bool = False
+    field: str | None = None
 
-    def names_in(self, arguments: Mapping[str, object]) -> list[Alias]:
-        """Which of its names were given, the canonical one first.
+    @property
+    def input(self) -> Input:
+        """The input of a form."""
+        if self.is_bytes:
+            return "bytes"
+        if self.choices:
+            return "list" if isinstance(self.reader, read.SomeOf) else "choice"
+        return _INPUTS.get(self.reader, "integer")
+
+    @property
+    def choices(self) -> Mapping[str, str]:
+        """The words that it may be, each with its meaning."""
+        return self.reader.words if isinstance(self.reader, read.Choice | read.SomeOf) else {}
+
+    @property
+    def bounds(self) -> tuple[int | None, int | None]:
+        """The least and the greatest number that it may be."""
+        if isinstance(self.reader, read.Whole | read.Within | read.Percent):
+            return self.reader.minimum, self.reader.maximum
+        return None, None
+
+    @property
+    def key(self) -> str:
+        """Its key in policies, if it has one."""
+        return self.name.removeprefix("x-")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All its names, the canonical one first."""
+        return (self.name, *(alias.name for alias in self.aliases))
+
+    def given_in(self, arguments: Mapping[str, object]) -> list[Alias]:
+        """The names under which it was given, the canonical one first.
 
         A void under one of Qpid's names counts as absent, as it does there.
         """
         canonical = [Alias(self.name, self.reader)] if self.name in arguments else []
-        return canonical + [
-            alias for alias in self.aliases if arguments.get(alias.name) is not None
-        ]
+        return canonical + [each for each in self.aliases if arguments.get(each.name) is not None]
+
+
+class OverflowRule(NamedTuple):
+    """An overflow policy: its meaning in forms, and what happens to a queue at its limit.
+
+    ``qpid``: Broker-J's word. ``is_bound``: the queue never holds much more than its limits.
+    """
+
+    meaning: str
+    at_limit: str
+    qpid: str | None = None
+    is_bound: bool = True
+    is_rabbitmqs: bool = False
+
+
+# fmt: off
+#: The first is what a full queue does by default.
+OVERFLOWS: Final[Mapping[OverflowPolicy, OverflowRule]] = {
+    "drop-head": OverflowRule(
+        "the oldest message is dropped or dead-lettered (the default)",
+        "the oldest message is dropped or dead-lettered", "RING", is_rabbitmqs=True),
+    "reject-publish": OverflowRule(
+        "the new message is refused; confirming publishers get a nack",
+        "new messages are refused", "REJECT", is_rabbitmqs=True),
+    "reject-publish-dlx": OverflowRule(
+        "as reject-publish, and the new message is dead-lettered",
+        "new messages are refused and dead-lettered", is_rabbitmqs=True),
+    "none": OverflowRule(
+        "no limit is enforced", "nothing: the limit is not enforced", "NONE", is_bound=False),
+    "discard": OverflowRule(
+        "the new message is dropped without a word", "new messages are dropped"),
+    "flow-control": OverflowRule(
+        "its publishers wait until there is room", "its publishers wait", "PRODUCER_FLOW_CONTROL"),
+    "flow-to-disk": OverflowRule(
+        "what is above the limit leaves memory and stays in the queue",
+        "what is above the limit leaves memory", "FLOW_TO_DISK", is_bound=False),
+}
+# fmt: on
+DEFAULT_OVERFLOW: Final = "drop-head"
+RABBITMQ_OVERFLOWS: Final = tuple(word for word, rule in OVERFLOWS.items() if rule.is_rabbitmqs)
+
+_INPUTS: Final[Mapping[Reader, Input]] = {
+    read.flag: "flag",
+    read.qpid_truth: "flag",
+    read.text: "text",
+    read.filled_text: "text",
+    read.text_or_ignored: "text",
+    read.max_age_ms: "text",
+    read.expiry_ms: "duration_ms",
+    read.lease_ms: "duration_ms",
+    read.percent: "number",
+    read.alternate_binding: "json",
+    read.default_filters: "json",
+}
+_CLASSIC: Final = frozenset(("classic",))
+_QUORUM: Final = frozenset(("quorum",))
+_STREAM: Final = frozenset(("stream",))
+_QUEUES: Final = _CLASSIC | _QUORUM
+_ANY: Final = _QUEUES | _STREAM
+
+_LEVELS: Final = read.qpid_integer(1, read.PRIORITY_MAX)
+_COUNT: Final = read.qpid_integer(0)
+_TTL_BOUND: Final = read.qpid_integer(0, read.EXPIRY_MAX_MS)
+_QPID_OVERFLOWS: Final = {rule.qpid: word for word, rule in OVERFLOWS.items() if rule.qpid}
 
 
 def _also(reader: Reader, *names: str) -> tuple[Alias, ...]:
@@ -77,189 +262,345 @@ def _switch(reader: Reader, name: str) -> tuple[Alias, ...]:
     return (Alias(name, reader, is_fallback=True),)
 
 
-def _no_effect(name: str, reader: Reader, queue_types: frozenset[str]) -> Argument:
-    return Argument(name, None, reader, queue_types)
+def _by(row: Argument) -> Any:
+    """The field of ``QueueArguments`` that a row fills."""
+    return field(default=None, metadata={"row": row})
 
-
-_CLASSIC: Final = frozenset(("classic",))
-_QUORUM: Final = frozenset(("quorum",))
-_STREAM: Final = frozenset(("stream",))
-_QUEUES: Final = _CLASSIC | _QUORUM
-_ANY: Final = _QUEUES | _STREAM
-
-_QUEUE_TYPE: Final = read.one_of(
-    "classic", "quorum", "stream", otherwise="\"unsupported queue type '{}'\""
-)
-_QUEUE_MODE: Final = read.one_of("default", "lazy", otherwise="\"unsupported queue mode '{}'\"")
-_LOCATOR: Final = read.one_of(
-    "client-local",
-    "balanced",
-    "random",
-    "least-leaders",
-    "min-masters",
-    otherwise="invalid_queue_locator_arg",
-)
-_STRATEGY: Final = read.one_of("at-most-once", "at-least-once", otherwise="invalid_dlx_strategy")
-_RETRY_TYPE: Final = read.one_of(
-    "disabled", "all", "returned", "failed", otherwise="invalid_delayed_retry_type"
-)
-_SEGMENT_SIZE: Final = read.between(
-    0, SEGMENT_MAX_BYTES, "Exceeded max value for x-stream-max-segment-size-bytes"
-)
-_FILTER_SIZE: Final = read.between(16, 255, "Invalid value for x-stream-filter-size-bytes")
-#: The first is what a full queue does by default.
-RABBITMQ_OVERFLOWS: Final = ("drop-head", "reject-publish", "reject-publish-dlx")
-_OVERFLOW: Final = read.one_of(
-    *RABBITMQ_OVERFLOWS,
-    "none",
-    "discard",
-    "flow-control",
-    "flow-to-disk",
-    otherwise="invalid_overflow",
-)
-_QPID_OVERFLOW_NAMES: Final = {
-    "NONE": "none",
-    "RING": "drop-head",
-    "PRODUCER_FLOW_CONTROL": "flow-control",
-    "FLOW_TO_DISK": "flow-to-disk",
-    "REJECT": "reject-publish",
-}
-_QPID_OVERFLOW: Final = read.qpid_choice(_QPID_OVERFLOW_NAMES, "invalid_overflow")
-_QPID_POLICY: Final = read.qpid_choice(_QPID_OVERFLOW_NAMES, "invalid_overflow", any_case=True)
-_EXPIRY_POLICY: Final = read.qpid_choice(
-    {"DELETE": "delete", "ROUTE_TO_ALTERNATE": "route-to-alternate"}, "invalid_expiry_policy"
-)
-_SORT_ORDER: Final = read.one_of("asc", "desc", otherwise="invalid_sort_order")
-_SORT_TYPE: Final = read.one_of("string", "number", otherwise="invalid_sort_type")
-_GROUP_TYPE: Final = read.one_of(
-    "none", "standard", "shared", otherwise="invalid_message_group_type"
-)
-_QPID_GROUP_TYPE: Final = read.qpid_choice(
-    {"NONE": "none", "STANDARD": "standard", "SHARED_GROUPS": "shared"},
-    "invalid_message_group_type",
-)
-_DURABILITY: Final = read.one_of(
-    "default", "always", "never", otherwise="invalid_message_durability"
-)
-_QPID_DURABILITY: Final = read.qpid_choice(
-    {"DEFAULT": "default", "ALWAYS": "always", "NEVER": "never"}, "invalid_message_durability"
-)
-_LEVELS: Final = read.qpid_integer(1, read.PRIORITY_MAX)
-_COUNT: Final = read.qpid_integer(0)
-_TTL_BOUND: Final = read.qpid_integer(0, read.EXPIRY_MAX_MS)
 
 # fmt: off
-# RabbitMQ's own rows first, in the order in which rabbit_amqqueue validates them. Classic queues
-# also take QUORUM_ONLY_IN_RABBITMQ, and x-queue-leader-locator, which it takes there since 3.13.
-ARGUMENTS: Final[tuple[Argument, ...]] = (
-    Argument("x-expires", "expires_ms", read.lease_ms, _QUEUES),
-    Argument("x-message-ttl", "message_ttl_ms", read.expiry_ms, _QUEUES),
-    Argument("x-dead-letter-exchange", "dead_letter_exchange", read.text, _QUEUES),
-    Argument("x-dead-letter-routing-key", "dead_letter_routing_key", read.text, _QUEUES,
-             needs=("dead_letter_exchange", "routing_key_but_no_dlx_defined")),
-    _no_effect("x-dead-letter-strategy", _STRATEGY, _QUORUM),
-    Argument("x-max-length", "max_length", read.natural, _QUEUES,
-             _also(read.qpid_limit, "qpid.max_count", "maximumQueueDepthMessages")),
-    Argument("x-max-length-bytes", "max_length_bytes", read.natural, _ANY,
-             _also(read.qpid_limit, "qpid.max_size", "x-qpid-capacity", "maximumQueueDepthBytes")),
-    _no_effect("x-max-in-memory-length", read.natural, _QUORUM),
-    _no_effect("x-max-in-memory-bytes", read.natural, _QUORUM),
-    Argument("x-max-priority", "max_priority", read.priority, _CLASSIC, is_ordering=True),
-    Argument("x-overflow", "overflow", _OVERFLOW, _QUEUES,
-             _also(_QPID_POLICY, "qpid.policy_type") + _also(_QPID_OVERFLOW, "overflowPolicy")),
-    _no_effect("x-queue-mode", _QUEUE_MODE, _CLASSIC),
-    _no_effect("x-queue-version", read.queue_version, _CLASSIC),
-    Argument("x-single-active-consumer", "single_active_consumer", read.flag, _QUEUES),
-    Argument("x-queue-type", "queue_type", _QUEUE_TYPE, _ANY, same_as_absent=DEFAULT_QUEUE_TYPE),
-    _no_effect("x-quorum-initial-group-size", read.at_least_one, _QUORUM),
-    Argument("x-max-age", "max_age_ms", read.max_age_ms, _STREAM),
-    _no_effect("x-stream-max-segment-size-bytes", _SEGMENT_SIZE, _STREAM),
-    _no_effect("x-stream-filter-size-bytes", _FILTER_SIZE, _STREAM),
-    _no_effect("x-initial-cluster-size", read.at_least_one, _STREAM),
-    _no_effect("x-queue-leader-locator", _LOCATOR, _ANY),
-    _no_effect("x-queue-master-locator", read.text_or_ignored, _CLASSIC),
-    Argument("x-delivery-limit", "delivery_limit", read.any_integer, _QUEUES),
-    _no_effect("x-delayed-retry-type", _RETRY_TYPE, _QUEUES),
-    _no_effect("x-delayed-retry-min", read.expiry_ms, _QUEUES),
-    _no_effect("x-delayed-retry-max", read.expiry_ms, _QUEUES),
-    _no_effect("x-consumer-timeout", read.expiry_ms, _QUEUES),
-    _no_effect("x-consumer-disconnected-timeout", read.expiry_ms, _QUORUM),
-    _no_effect("x-member-placement-tag", read.text, _QUORUM),
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueArguments:
+    """What a queue was declared with, read and checked; None: not given.
 
-    # Orderings.
-    Argument("x-qpid-priorities", "priorities", _LEVELS, _CLASSIC, _also(_LEVELS, "priorities"),
-             is_ordering=True),
-    Argument("x-default-priority", "default_priority", read.priority, _CLASSIC),
-    Argument("x-sort-key", "sort_key", read.filled_text, _CLASSIC,
-             _also(read.filled_text, "qpid.queue_sort_key", "sortKey"), is_ordering=True),
-    Argument("x-sort-order", "sort_order", _SORT_ORDER, _CLASSIC,
-             needs=("sort_key", "sort_order_but_no_sort_key_defined")),
-    Argument("x-sort-type", "sort_type", _SORT_TYPE, _CLASSIC,
-             needs=("sort_key", "sort_type_but_no_sort_key_defined")),
-    Argument("x-last-value-key", "last_value_key", read.filled_text, _CLASSIC,
-             _also(read.filled_text, "qpid.last_value_queue_key", "lvqKey")
-             + _switch(read.qpid_last_value_switch, "qpid.last_value_queue"), is_ordering=True),
+    ``raw`` is what came, untouched, with the arguments that have no effect and unknown ones. Two
+    values are equal when they mean the same, whatever names they came under. A limit that Qpid's
+    names set to a negative number is off, which is None. The rows are in the order of forms.
+    """
 
-    # Who gets what.
-    Argument("x-message-group-key", "message_group_key", read.filled_text, _QUEUES,
-             _also(read.filled_text, "qpid.group_header_key", "messageGroupKeyOverride")),
-    Argument("x-message-group-type", "message_group_type", _GROUP_TYPE, _QUEUES,
-             _also(_QPID_GROUP_TYPE, "messageGroupType")
-             + _switch(read.qpid_shared_groups_switch, "qpid.shared_msg_group")),
-    Argument("x-message-group-default", "message_group_default", read.filled_text, _QUEUES,
-             _also(read.filled_text, "qpid.default-message-group", "messageGroupDefaultGroup")),
-    Argument("x-max-consumers", "max_consumers", read.at_least_one, _ANY),
-    Argument("maximumLiveConsumers", "max_live_consumers", _COUNT, _QUEUES),
-    Argument("x-non-destructive", "non_destructive", read.flag, _CLASSIC | _STREAM,
-             _also(read.qpid_flag, "qpid.ensure_nondestructive_consumers",
-                   "ensureNondestructiveConsumers")),
-    Argument("x-default-filters", "default_filters", read.default_filters, _ANY,
-             _also(read.default_filters, "qpid.default_filters", "defaultFilters")),
-    Argument("no-local", "no_local", read.qpid_truth, _ANY, _also(read.qpid_flag, "noLocal")),
+    raw: Mapping[str, object] = field(compare=False)
 
-    # Time, room and refusal.
-    Argument("x-min-message-ttl", "min_message_ttl_ms", read.expiry_ms, _QUEUES,
-             _also(_TTL_BOUND, "minimumMessageTtl")),
-    Argument("x-max-message-ttl", "max_message_ttl_ms", read.expiry_ms, _QUEUES,
-             _also(_TTL_BOUND, "maximumMessageTtl")),
-    Argument("expiryPolicy", "expiry_policy", _EXPIRY_POLICY, _QUEUES),
-    Argument("x-expiry-check-period", "expiry_check_period_ms", read.expiry_ms, _QUEUES),
-    Argument("x-expires-if-empty", "expires_if_empty", read.flag, _QUEUES),
-    Argument("x-hold-on-publish", "hold_on_publish", read.flag, _QUEUES,
-             _also(read.qpid_flag, "holdOnPublishEnabled")),
-    Argument("x-flow-resume-limit", "flow_resume_percent", read.percent, _QUEUES),
-    Argument("x-qpid-flow-resume-capacity", "flow_resume_capacity_bytes", _COUNT, _QUEUES),
-    Argument("x-dead-letter-reasons", "dead_letter_reasons", read.death_reasons, _QUEUES),
-    Argument("x-dead-letter-transient", "dead_letter_transient", read.flag, _QUEUES),
-    Argument("x-dlq-auto", "dlq_auto", read.flag, _QUEUES,
-             _also(read.qpid_flag, "x-qpid-dlq-enabled")),
-    Argument("alternateBinding", "alternate_binding", read.alternate_binding, _QUEUES,
-             _also(read.filled_text, "alternateExchange")),
-    Argument("x-qpid-maximum-delivery-count", "max_delivery_attempts", _COUNT, _QUEUES,
-             _also(_COUNT, "maximumDeliveryAttempts")),
-    Argument("x-message-durability", "message_durability", _DURABILITY, _CLASSIC,
-             _also(_QPID_DURABILITY, "qpid.message_durability", "messageDurability")),
-    Argument("x-archive-to", "archive_to", read.filled_text, _ANY),
+    queue_type: QueueType | None = _by(  # noqa: RUF009 - makes a field
+        Argument("x-queue-type", read.Choice({
+            "classic": "first in, first out, and all orders and groups",
+            "quorum": "as classic, always durable, with a delivery limit of 20",
+            "stream": "consumers read from any position and take nothing away",
+        }, otherwise="\"unsupported queue type '{}'\""), _ANY, _TYPE, "Queue type", "classic",
+        "A stream keeps what is read; a quorum queue must be durable and is a classic one here.",
+        same_as_absent=DEFAULT_QUEUE_TYPE))
+
+    # ---------------------------------------------------------------------------------- how much
+    max_length: int | None = _by(Argument("x-max-length", read.natural, _QUEUES, _LIMITS,
+        "Maximum messages", 10_000,
+        "How many ready messages the queue holds before the overflow rule applies.",
+        aliases=_also(read.qpid_limit, "qpid.max_count", "maximumQueueDepthMessages"),
+        live="limits", limits="Messages",
+        policy=PolicyKey("maximum length", read.natural, "smaller")))
+    max_length_bytes: int | None = _by(Argument("x-max-length-bytes", read.natural, _ANY, _LIMITS,
+        "Maximum bytes", 104_857_600,
+        "How many bytes of ready messages the queue holds before the overflow rule applies.",
+        aliases=_also(
+            read.qpid_limit, "qpid.max_size", "x-qpid-capacity", "maximumQueueDepthBytes"),
+        is_bytes=True, live="limits", limits="Bytes of messages",
+        policy=PolicyKey("maximum length in bytes", read.natural, "smaller")))
+    #: If only Qpid's names set limits, these bound nothing until a policy is named: "none".
+    overflow: OverflowPolicy | None = _by(  # noqa: RUF009 - makes a field
+        Argument("x-overflow", read.Choice(
+            {word: rule.meaning for word, rule in OVERFLOWS.items()}, "invalid_overflow"),
+        _QUEUES, _LIMITS, "On overflow", "reject-publish",
+        "What happens to a message when the queue is full.",
+        aliases=_also(read.qpid_choice(_QPID_OVERFLOWS, "invalid_overflow", any_case=True),
+                   "qpid.policy_type")
+        + _also(read.qpid_choice(_QPID_OVERFLOWS, "invalid_overflow"), "overflowPolicy"),
+        live="limits", bounded_by=("max-length", "max-length-bytes"),
+        policy=PolicyKey("overflow value", read.one_of(*RABBITMQ_OVERFLOWS), "operator")))
+    flow_resume_percent: float | None = _by(Argument("x-flow-resume-limit", read.percent, _QUEUES,
+        _LIMITS, "Resume publishers below", 80,
+        "With flow-control: publishers go on when the queue is down to this percentage.",
+        live="limits"))
+    flow_resume_capacity_bytes: int | None = _by(Argument("x-qpid-flow-resume-capacity", _COUNT,
+        _QUEUES, _LIMITS, "Resume publishers below bytes", 50_000_000,
+        "With flow-control: publishers go on when the queue is down to this many bytes.",
+        is_bytes=True, live="limits"))
+
+    # ---------------------------------------------------------------------------------- how long
+    message_ttl_ms: int | None = _by(Argument("x-message-ttl", read.expiry_ms, _QUEUES, _TIME,
+        "Message TTL", 60_000,
+        "How long a message stays ready before it expires, and is dead-lettered or dropped.",
+        live="times", policy=PolicyKey("message TTL", read.natural, "smaller")))
+    min_message_ttl_ms: int | None = _by(Argument("x-min-message-ttl", read.expiry_ms, _QUEUES,
+        _TIME, "Least message TTL", 1_000, "Expirations that publishers give are raised to this.",
+        aliases=_also(_TTL_BOUND, "minimumMessageTtl"), live="times", bounded_by=("message-ttl",)))
+    max_message_ttl_ms: int | None = _by(Argument("x-max-message-ttl", read.expiry_ms, _QUEUES,
+        _TIME, "Greatest message TTL", 86_400_000,
+        "Expirations that publishers give are lowered to this; messages without one get it.",
+        aliases=_also(_TTL_BOUND, "maximumMessageTtl"), live="times"))
+    expires_ms: int | None = _by(Argument("x-expires", read.lease_ms, _QUEUES, _TIME,
+        "Queue expires after", 1_800_000,
+        "The queue is deleted when it has not been used for so long.",
+        live="lease", policy=PolicyKey("queue expiry", read.at_least_one, "smaller")))
+    expires_if_empty: bool | None = _by(Argument("x-expires-if-empty", read.flag, _QUEUES, _TIME,
+        "Expire only if empty", True, "A queue that has messages is not deleted by its lease.",
+        live="lease", bounded_by=("expires",)))
+    expiry_check_period_ms: int | None = _by(Argument("x-expiry-check-period", read.expiry_ms,
+        _QUEUES, _TIME, "Check for expired every", 1_000,
+        "How often messages behind the head are looked at for their time.", live="times"))
+    hold_on_publish: bool | None = _by(Argument("x-hold-on-publish", read.flag, _QUEUES, _TIME,
+        "Hold until valid", True,
+        "Messages with a not-valid-before time are held back until then.",
+        aliases=_also(read.qpid_flag, "holdOnPublishEnabled"), live="hold"))
+    expiry_policy: Literal["delete", "route-to-alternate"] | None = _by(Argument("expiryPolicy",
+        read.Choice({"DELETE": "it is dropped",
+                     "ROUTE_TO_ALTERNATE": "it is dead-lettered to the alternate"},
+                    "invalid_expiry_policy",
+                    {"DELETE": "delete", "ROUTE_TO_ALTERNATE": "route-to-alternate"}),
+        _QUEUES, _TIME, "Expired messages", "ROUTE_TO_ALTERNATE",
+        "What becomes of a message whose time is over.", page="dead-letters", live="dead-letters"))
+
+    # --------------------------------------------------- where refused and spent messages go
+    dead_letter_exchange: str | None = _by(Argument("x-dead-letter-exchange", read.text, _QUEUES,
+        _DEAD_LETTERS, "Dead-letter exchange", "dlx",
+        "Where rejected, expired and surplus messages are published; empty: the default exchange.",
+        live="dead-letters", policy=PolicyKey("dead letter exchange name", read.text)))
+    dead_letter_routing_key: str | None = _by(Argument("x-dead-letter-routing-key", read.text,
+        _QUEUES, _DEAD_LETTERS, "Dead-letter routing key", "dead",
+        "The key they are published with, in place of their own.",
+        needs=("dead_letter_exchange", "routing_key_but_no_dlx_defined"),
+        live="dead-letters", policy=PolicyKey("dead letter routing key", read.text)))
+    #: None is the usual reasons.
+    dead_letter_reasons: tuple[str, ...] | None = _by(Argument("x-dead-letter-reasons",
+        read.SomeOf({
+            "rejected": "a consumer refused it",
+            "expired": "its time was over",
+            "maxlen": "the queue was full",
+            "delivery_limit": "it came back too often",
+            "replaced": "a newer value took its place",
+        }, "reason"),
+        _QUEUES, _DEAD_LETTERS, "Dead-letter only for", ["rejected", "delivery_limit"],
+        "Messages that leave for another reason are dropped.", live="dead-letters"))
+    dead_letter_transient: bool | None = _by(Argument("x-dead-letter-transient", read.flag,
+        _QUEUES, _DEAD_LETTERS, "Dead-letter transient ones", True,
+        "Whether transient messages are dead-lettered too.", live="dead-letters"))
+    #: Redeliveries; negative is no limit.
+    delivery_limit: int | None = _by(Argument("x-delivery-limit", read.any_integer, _QUEUES,
+        _DEAD_LETTERS, "Delivery limit", 5,
+        "How often a message may come back before it is dead-lettered; below 0 is no limit.",
+        live="returns", policy=PolicyKey("delivery limit", read.any_integer, "smaller"),
+        is_for_quorum_in_rabbitmq=True))
+    #: Qpid's count: deliveries, the first one included; 0 is no limit.
+    max_delivery_attempts: int | None = _by(Argument("x-qpid-maximum-delivery-count", _COUNT,
+        _QUEUES, _DEAD_LETTERS, "Maximum deliveries", 5,
+        "How often a message is delivered at most; 0 is no limit.",
+        aliases=_also(_COUNT, "maximumDeliveryAttempts"), live="returns"))
+    dlq_auto: bool | None = _by(Argument("x-dlq-auto", read.flag, _QUEUES, _DEAD_LETTERS,
+        "Make a dead-letter queue", True,
+        "Declares an exchange and a queue for the dead letters of this queue.",
+        aliases=_also(read.qpid_flag, "x-qpid-dlq-enabled")))
+    #: The destination, an exchange or a queue. It wins over ``dlq_auto``.
+    alternate_binding: str | None = _by(Argument("alternateBinding", read.alternate_binding,
+        _QUEUES, _DEAD_LETTERS, "Alternate", {"destination": "dead"},
+        "The queue or exchange for dead letters, as a table with a destination.",
+        aliases=_also(read.filled_text, "alternateExchange"), live="dead-letters"))
+
+    # ---------------------------------------- in which order: at most one of those `is_ordering`
+    #: RabbitMQ's priorities: 0 to this one, absent is 0.
+    max_priority: int | None = _by(Argument("x-max-priority", read.priority, _CLASSIC, _ORDER,
+        "Priorities (RabbitMQ)", 10,
+        "The highest priority; messages of a higher one are delivered first.",
+        page="queue-types#priority", is_ordering=True))
+    #: Qpid's: this many levels centred on 4, absent is 4.
+    priorities: int | None = _by(Argument("x-qpid-priorities", _LEVELS, _CLASSIC, _ORDER,
+        "Priorities (Qpid)", 10, "The number of levels, centred on priority 4.",
+        page="queue-types#priority", aliases=_also(_LEVELS, "priorities"), is_ordering=True))
+    default_priority: int | None = _by(Argument("x-default-priority", read.priority, _CLASSIC,
+        _ORDER, "Default priority", 4, "The priority of messages that have none.",
+        page="queue-types#priority"))
+    sort_key: str | None = _by(Argument("x-sort-key", read.filled_text, _CLASSIC, _ORDER,
+        "Sort by header", "sequence", "Messages are delivered in the order of this header.",
+        page="queue-types#sorted", is_ordering=True,
+        aliases=_also(read.filled_text, "qpid.queue_sort_key", "sortKey")))
+    sort_order: Literal["asc", "desc"] | None = _by(Argument("x-sort-order",
+        read.Choice({"asc": "the smallest first", "desc": "the greatest first"},
+                    "invalid_sort_order"),
+        _CLASSIC, _ORDER, "Sort order", "desc", "Smallest or greatest first.",
+        page="queue-types#sorted", needs=("sort_key", "sort_order_but_no_sort_key_defined")))
+    sort_type: Literal["string", "number"] | None = _by(Argument("x-sort-type",
+        read.Choice({"string": "as text", "number": "as numbers"}, "invalid_sort_type"),
+        _CLASSIC, _ORDER, "Compare as", "number", "How two values of the sort header are compared.",
+        page="queue-types#sorted", needs=("sort_key", "sort_type_but_no_sort_key_defined")))
+    last_value_key: str | None = _by(Argument("x-last-value-key", read.filled_text, _CLASSIC,
+        _ORDER, "Last value by header", "symbol",
+        "Of the messages with the same value of this header the queue keeps only the last.",
+        page="queue-types#last-value",
+        aliases=_also(read.filled_text, "qpid.last_value_queue_key", "lvqKey")
+        + _switch(read.qpid_last_value_switch, "qpid.last_value_queue"), is_ordering=True))
+
+    # ------------------------------------------------------------------------------------ to whom
+    single_active_consumer: bool | None = _by(Argument("x-single-active-consumer", read.flag,
+        _QUEUES, _CONSUMERS, "Single active consumer", True,
+        "One consumer receives, the others wait until it leaves.", live="active-consumers"))
+    #: More are refused.
+    max_consumers: int | None = _by(Argument("x-max-consumers", read.at_least_one, _ANY,
+        _CONSUMERS, "Maximum consumers", 10, "A consumer too many is refused.",
+        page="consumers#who-may-consume", live="consumers", limits="Consumers"))
+    #: More wait for their turn; 0 is no limit.
+    max_live_consumers: int | None = _by(Argument("maximumLiveConsumers", _COUNT, _QUEUES,
+        _CONSUMERS, "Maximum live consumers", 2,
+        "So many consumers receive and further ones wait; 0 is no limit.",
+        live="active-consumers"))
+    non_destructive: bool | None = _by(Argument("x-non-destructive", read.flag,
+        _CLASSIC | _STREAM, _CONSUMERS, "Read without taking", True,
+        "Each consumer gets every message, and none is removed by it.",
+        page="non-destructive-queues",
+        aliases=_also(read.qpid_flag, "qpid.ensure_nondestructive_consumers",
+                   "ensureNondestructiveConsumers")))
+    default_filters: tuple[DefaultFilter, ...] | None = _by(Argument("x-default-filters",
+        read.default_filters, _ANY, _CONSUMERS, "Default filters",
+        {"big": {"x-filter-jms-selector": ["size > 100"]}},
+        "Filters for consumers that bring none.", page="consumers#default-filters",
+        aliases=_also(read.default_filters, "qpid.default_filters", "defaultFilters")))
+    no_local: bool | None = _by(Argument("no-local", read.qpid_truth, _ANY, _CONSUMERS,
+        "No local", True, "Consumers do not get what their own connection publishes.",
+        page="consumers#arguments-of-basicconsume", aliases=_also(read.qpid_flag, "noLocal")))
+    #: A header. None with a type: JMSXGroupID, in that spelling or as JMSXGroupId.
+    message_group_key: str | None = _by(Argument("x-message-group-key", read.filled_text, _QUEUES,
+        _GROUPS, "Group by header", "JMSXGroupID",
+        "Messages with the same value of this header go to one consumer, in order.",
+        aliases=_also(read.filled_text, "qpid.group_header_key", "messageGroupKeyOverride")))
+    #: "standard" where a key was given and no type.
+    message_group_type: Literal["none", "standard", "shared"] | None = _by(Argument(
+        "x-message-group-type", read.Choice({
+            "none": "no groups",
+            "standard": "until the consumer leaves",
+            "shared": "until none of its messages is unacknowledged",
+        }, "invalid_message_group_type"),
+        _QUEUES, _GROUPS, "Group type", "shared", "How long a group stays with its consumer.",
+        aliases=_also(read.qpid_choice(
+            {"NONE": "none", "STANDARD": "standard", "SHARED_GROUPS": "shared"},
+            "invalid_message_group_type"), "messageGroupType")
+        + _switch(read.qpid_shared_groups_switch, "qpid.shared_msg_group")))
+    message_group_default: str | None = _by(Argument("x-message-group-default", read.filled_text,
+        _QUEUES, _GROUPS, "Default group", "rest",
+        "The group of messages that have no value for the header.",
+        aliases=_also(read.filled_text, "qpid.default-message-group", "messageGroupDefaultGroup")))
+
+    # ------------------------------------------------------------------------------ how it is kept
+    message_durability: Literal["default", "always", "never"] | None = _by(Argument(
+        "x-message-durability",
+        read.Choice({"default": "the persistent ones", "always": "all", "never": "none"},
+                    "invalid_message_durability"),
+        _CLASSIC, _KEEPING, "Message durability", "always",
+        "Which messages a durable queue keeps over a restart.",
+        aliases=_also(read.qpid_choice({"DEFAULT": "default", "ALWAYS": "always", "NEVER": "never"},
+                                    "invalid_message_durability"),
+                   "qpid.message_durability", "messageDurability")))
+    max_age_ms: int | None = _by(Argument("x-max-age", read.max_age_ms, _STREAM, _KEEPING,
+        "Maximum age", "7D",
+        "A stream drops messages that are older: a number and Y, M, D, h, m or s.",
+        page="non-destructive-queues", live="limits", policy=PolicyKey("max age", read.max_age_ms)))
+    #: The stream that gets what the queue gets.
+    archive_to: str | None = _by(Argument("x-archive-to", read.filled_text, _ANY, _KEEPING,
+        "Archive to stream", "archive", "What the queue gets is also put into this stream.",
+        page="archiving"))
+
+
+_STRATEGY: Final = read.one_of("at-most-once", "at-least-once", otherwise="invalid_dlx_strategy")
+_QUEUE_MODE: Final = read.one_of("default", "lazy", otherwise="\"unsupported queue mode '{}'\"")
+_SEGMENT_SIZE: Final = read.Within(  # rabbit_stream_queue: ?MAX_STREAM_MAX_SEGMENT_SIZE
+    0, 3_000_000_000,
+    lambda _: OutOfBounds("Exceeded max value for x-stream-max-segment-size-bytes"))
+_FILTER_SIZE: Final = read.Within(
+    16, 255, lambda _: OutOfBounds("Invalid value for x-stream-filter-size-bytes"))
+_ONE_NODE: Final = "Clients send it for clusters; this broker is one node, so it changes nothing."
+_RETRY: Final = "Retry by a queue with a TTL that dead-letters back."
+
+#: RabbitMQ's arguments that mean nothing here, since there is one node and one way to keep a queue.
+#: The value is checked and compared, because clients go by that.
+_WITHOUT_EFFECT: Final = (
+    Argument("x-dead-letter-strategy", _STRATEGY, _QUORUM, _ACCEPTED, "Dead-letter strategy",
+        "at-least-once",
+        "Persistent dead letters are never lost here, so both mean the same.",
+        policy=PolicyKey("strategy", _STRATEGY)),
+    Argument("x-queue-mode", _QUEUE_MODE, _CLASSIC, _ACCEPTED, "Queue mode", "lazy",
+        "Every deep queue leaves memory by itself.",
+        policy=PolicyKey("queue-mode value", _QUEUE_MODE)),
+    Argument("x-queue-version", read.queue_version, _CLASSIC, _ACCEPTED, "Queue version", 2,
+        "There is one way to keep a queue here.",
+        policy=PolicyKey("queue-version value", read.queue_version, "operator")),
+    Argument("x-max-in-memory-length", read.natural, _QUORUM, _ACCEPTED, "Messages in memory",
+        1_000, "Use the maximum of messages with the overflow rule flow-to-disk.",
+        policy=PolicyKey("maximum memory in bytes", read.natural, "smaller")),
+    Argument("x-max-in-memory-bytes", read.natural, _QUORUM, _ACCEPTED, "Bytes in memory",
+        1_000_000, "Use the maximum of bytes with the overflow rule flow-to-disk.",
+        is_bytes=True, policy=PolicyKey("maximum memory in bytes", read.natural, "smaller")),
+    Argument("x-consumer-timeout", read.expiry_ms, _QUEUES, _ACCEPTED, "Consumer timeout",
+        1_800_000, "What a consumer holds is limited by its prefetch.",
+        policy=PolicyKey("consumer timeout", read.natural), is_for_quorum_in_rabbitmq=True),
+    Argument("x-delayed-retry-type",
+        read.one_of("disabled", "all", "returned", "failed",
+                    otherwise="invalid_delayed_retry_type"),
+        _QUEUES, _ACCEPTED, "Delayed retry", "disabled", _RETRY, is_for_quorum_in_rabbitmq=True),
+    Argument("x-delayed-retry-min", read.expiry_ms, _QUEUES, _ACCEPTED, "Delayed retry from",
+        1_000, _RETRY, is_for_quorum_in_rabbitmq=True),
+    Argument("x-delayed-retry-max", read.expiry_ms, _QUEUES, _ACCEPTED, "Delayed retry to",
+        60_000, _RETRY, is_for_quorum_in_rabbitmq=True),
+    Argument("x-stream-max-segment-size-bytes", _SEGMENT_SIZE, _STREAM, _ACCEPTED, "Segment size",
+        500_000_000,
+        "A stream drops by message; the journal's files have the size of a setting.",
+        is_bytes=True, policy=PolicyKey("segment size", read.natural)),
+    Argument("x-stream-filter-size-bytes", _FILTER_SIZE, _STREAM, _ACCEPTED, "Filter size", 16,
+        "Stream filters work without it.",
+        is_bytes=True, policy=PolicyKey("filter size", _FILTER_SIZE)),
+    Argument("x-queue-leader-locator",
+        read.one_of("client-local", "balanced", "random", "least-leaders", "min-masters",
+                    otherwise="invalid_queue_locator_arg"),
+        _ANY, _ACCEPTED, "Leader locator", "balanced", _ONE_NODE,
+        policy=PolicyKey("queue leader locator value", read.one_of(
+            "client-local", "random", "least-leaders", "balanced"))),
+    Argument("x-queue-master-locator", read.text_or_ignored, _CLASSIC, _ACCEPTED, "Master locator",
+        "min-masters", _ONE_NODE, policy=PolicyKey("queue master locator", read.text, "operator")),
+    Argument("x-initial-cluster-size", read.at_least_one, _STREAM, _ACCEPTED, "Cluster size", 1,
+        _ONE_NODE, policy=PolicyKey("cluster size", read.natural)),
+    Argument("x-quorum-initial-group-size", read.at_least_one, _QUORUM, _ACCEPTED, "Group size", 1,
+        _ONE_NODE),
+    Argument("x-member-placement-tag", read.text, _QUORUM, _ACCEPTED, "Placement tag", "rack-1",
+        _ONE_NODE),
+    Argument("x-consumer-disconnected-timeout", read.expiry_ms, _QUORUM, _ACCEPTED,
+        "Disconnected timeout", 60_000, _ONE_NODE),
+)
+
+#: The order of checks, by which the first of several errors is told: RabbitMQ's names as
+#: rabbit_amqqueue validates them, then ours. Rows that are not listed come last.
+_CHECKED: Final = (
+    "x-expires", "x-message-ttl", "x-dead-letter-exchange", "x-dead-letter-routing-key",
+    "x-dead-letter-strategy", "x-max-length", "x-max-length-bytes", "x-max-in-memory-length",
+    "x-max-in-memory-bytes", "x-max-priority", "x-overflow", "x-queue-mode", "x-queue-version",
+    "x-single-active-consumer", "x-queue-type", "x-quorum-initial-group-size", "x-max-age",
+    "x-stream-max-segment-size-bytes", "x-stream-filter-size-bytes", "x-initial-cluster-size",
+    "x-queue-leader-locator", "x-queue-master-locator", "x-delivery-limit",
+    "x-delayed-retry-type", "x-delayed-retry-min", "x-delayed-retry-max", "x-consumer-timeout",
+    "x-consumer-disconnected-timeout", "x-member-placement-tag", "x-qpid-priorities",
+    "x-default-priority", "x-sort-key", "x-sort-order", "x-sort-type", "x-last-value-key",
+    "x-message-group-key", "x-message-group-type", "x-message-group-default", "x-max-consumers",
+    "maximumLiveConsumers", "x-non-destructive", "x-default-filters", "no-local",
+    "x-min-message-ttl", "x-max-message-ttl", "expiryPolicy", "x-expiry-check-period",
+    "x-expires-if-empty", "x-hold-on-publish", "x-flow-resume-limit",
+    "x-qpid-flow-resume-capacity", "x-dead-letter-reasons", "x-dead-letter-transient",
+    "x-dlq-auto", "alternateBinding", "x-qpid-maximum-delivery-count", "x-message-durability",
+    "x-archive-to",
 )
 # fmt: on
 
-#: What classic queues have here, and RabbitMQ refuses for them.
-QUORUM_ONLY_IN_RABBITMQ: Final = frozenset(
-    (
-        *("x-delivery-limit", "x-consumer-timeout", "x-delayed-retry-type"),
-        *("x-delayed-retry-min", "x-delayed-retry-max"),
+#: All rows in the order of forms.
+ROWS: Final[tuple[Argument, ...]] = tuple(
+    replace(row, field=name, page=row.page or row.group.page)
+    for name, row in (
+        *((each.name, each.metadata["row"]) for each in fields(QueueArguments) if each.metadata),
+        *((None, row) for row in _WITHOUT_EFFECT),
     )
 )
-
-ORDERINGS: Final = tuple(
-    argument.field for argument in ARGUMENTS if argument.is_ordering and argument.field is not None
+BY_NAME: Final[Mapping[str, Argument]] = {name: row for row in ROWS for name in row.names}
+BY_FIELD: Final[Mapping[str, Argument]] = {row.field: row for row in ROWS if row.field is not None}
+#: All rows in the order of checks.
+ARGUMENTS: Final[tuple[Argument, ...]] = tuple(
+    dict.fromkeys(BY_NAME[name] for name in chain(_CHECKED, BY_NAME))
 )
-
-BY_NAME: Final[Mapping[str, Argument]] = {
-    name: argument
-    for argument in ARGUMENTS
-    for name in (argument.name, *(alias.name for alias in argument.aliases))
-}
-BY_FIELD: Final[Mapping[str, Argument]] = {
-    argument.field: argument for argument in ARGUMENTS if argument.field is not None
-}

@@ -17,14 +17,13 @@ from hypothesis import strategies as st
 
 from hareline.errors import PreconditionFailed
 from hareline.queues.declare.arguments import (
-    QueueArguments,
     check_equivalent,
     check_queue_type_properties,
     parse_queue_arguments,
     server_named_prefix,
 )
 from hareline.queues.declare.readers import DefaultFilter
-from hareline.queues.declare.table import ARGUMENTS, BY_NAME, Argument
+from hareline.queues.declare.table import ARGUMENTS, BY_NAME, Argument, QueueArguments
 from hareline.wire.table import (
     Array,
     Byte,

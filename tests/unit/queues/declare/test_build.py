@@ -18,7 +18,8 @@ from hareline.broker.making import (
 )
 from hareline.message import Table
 from hareline.queues.core.kinds import NO_DELIVERY_LIMIT, DeathReason
-from hareline.queues.declare.arguments import QueueArguments, parse_queue_arguments
+from hareline.queues.declare.arguments import parse_queue_arguments
+from hareline.queues.declare.table import QueueArguments
 from hareline.queues.dispatch.plain import PlainLane
 from hareline.queues.dispatch.reading import ReadingLane
 from hareline.queues.dispatch.selective import SelectiveLane

@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from hareline.broker.live_settings import LIVE_FIELDS, LIVE_NAMES, overlaid
 from hareline.errors import PreconditionFailed
 from hareline.message import Table
-from hareline.queues.declare.table import ARGUMENTS, BY_FIELD
+from hareline.queues.declare.arguments import overlaid
 from hareline.queues.policies import overflow
 from hareline.queues.queue import Queue
 from tests.support.consumers import RecordingConsumer
@@ -48,12 +47,6 @@ def stops_publishers(queue: Queue) -> bool:
 @pytest.fixture
 def stand() -> Stand:
     return Stand()
-
-
-def test_the_fields_are_fields_and_have_all_their_names() -> None:
-    assert set(BY_FIELD) >= LIVE_FIELDS
-    assert "maximumQueueDepthMessages" in LIVE_NAMES
-    assert not {each.field for each in ARGUMENTS if each.is_ordering} & LIVE_FIELDS
 
 
 def test_an_overlay_replaces_by_meaning() -> None:

@@ -1,30 +1,46 @@
-"""The table of queue arguments: complete, unambiguous, and on its page of the documentation."""
+"""The table of queue arguments: complete, unambiguous, true to its readers, and documented."""
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from pathlib import Path
+from typing import get_args, get_type_hints
 
-from hareline.queues.declare.arguments import QueueArguments
-from hareline.queues.declare.table import ARGUMENTS, BY_FIELD, BY_NAME, ORDERINGS
+import pytest
 
-FIELDS = [argument.field for argument in ARGUMENTS if argument.field is not None]
+from hareline.queues.declare.readers import InvalidValue, type_name
+from hareline.queues.declare.table import (
+    ARGUMENTS,
+    BY_FIELD,
+    BY_NAME,
+    GROUPS,
+    OVERFLOWS,
+    ROWS,
+    Argument,
+    OverflowPolicy,
+    QueueArguments,
+)
+
+DOCS = Path(__file__).resolve().parents[4] / "docs"
+each_row = pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 
 
-def test_each_field_has_one_row_and_each_row_its_field() -> None:
-    fields = [spec.name for spec in dataclasses.fields(QueueArguments)]
-    assert sorted([*FIELDS, "raw"]) == sorted(fields)
-    assert len(FIELDS) == len(set(FIELDS))
+def refuses(row: Argument, value: object) -> bool:
+    try:
+        row.reader(value, type_name(value))
+    except InvalidValue:
+        return True
+    return False
 
 
 def test_no_name_stands_for_two_arguments() -> None:
-    names = [
-        name
-        for argument in ARGUMENTS
-        for name in (argument.name, *(alias.name for alias in argument.aliases))
-    ]
+    names = [name for row in ROWS for name in row.names]
     assert len(names) == len(set(names)) == len(BY_NAME)
+
+
+def test_each_row_is_checked_once() -> None:
+    assert len(ARGUMENTS) == len(ROWS)
+    assert set(ARGUMENTS) == set(ROWS)
 
 
 def test_an_argument_is_needed_only_after_it_was_read() -> None:
@@ -36,7 +52,7 @@ def test_an_argument_is_needed_only_after_it_was_read() -> None:
 
 def _documented() -> dict[str, tuple[list[str], str]]:
     """The rows of the page's tables: its first names, each with its aliases and its effect."""
-    page = Path(__file__).parents[4] / "docs" / "queue-arguments.md"
+    page = DOCS / "queue-arguments.md"
     rows = [
         line.strip().strip("|").split("|")
         for line in page.read_text(encoding="utf-8").splitlines()
@@ -61,11 +77,69 @@ def test_the_page_lists_every_argument_with_its_aliases() -> None:
     assert list(documented) == ["x-name-prefix"]
 
 
-def test_orderings_are_fields_in_the_order_of_the_table() -> None:
-    assert {"max_priority", "priorities", "sort_key", "last_value_key"} <= set(ORDERINGS)
-    assert list(ORDERINGS) == [field for field in FIELDS if BY_FIELD[field].is_ordering]
-
-
 def test_rows_are_found_by_name_alias_and_field() -> None:
     assert BY_NAME["x-max-length"] is BY_NAME["qpid.max_count"] is BY_FIELD["max_length"]
-    assert list(BY_FIELD) == FIELDS
+
+
+def test_what_makes_an_ordering_or_stands_without_effect_never_changes_live() -> None:
+    assert not [row for row in ROWS if row.live and (row.is_ordering or row.field is None)]
+
+
+def test_bounds_and_policies_name_other_rows_by_their_keys() -> None:
+    keys = {row.key for row in ROWS if row.policy is not None and row.policy.is_limit}
+    assert {key for row in ROWS for key in row.bounded_by} <= keys
+
+
+def test_every_overflow_policy_has_a_rule() -> None:
+    assert tuple(OVERFLOWS) == get_args(OverflowPolicy)
+
+
+# ------------------------------------------------------------------------------- for forms
+
+
+def test_titles_are_told_apart() -> None:
+    titles = [row.title for row in ROWS]
+    assert len(set(titles)) == len(titles)
+
+
+@each_row
+def test_the_example_is_taken(row: Argument) -> None:
+    assert not refuses(row, row.example)
+
+
+@each_row
+def test_every_choice_is_taken_and_another_word_is_not(row: Argument) -> None:
+    is_list = row.input == "list"
+    assert bool(row.choices) == (is_list or row.input == "choice")
+    if row.choices:
+        assert not any(refuses(row, [word] if is_list else word) for word in row.choices)
+        assert refuses(row, ["no such word"] if is_list else "no such word")
+
+
+@pytest.mark.parametrize("field", ["queue_type", "sort_order", "sort_type", "message_durability"])
+def test_choices_are_the_words_of_the_field(field: str) -> None:
+    hint = get_type_hints(QueueArguments)[field]
+    words = {word for one in get_args(hint) for word in get_args(one)}
+    assert set(BY_FIELD[field].choices) == words
+
+
+@each_row
+def test_bounds_are_those_of_the_reader(row: Argument) -> None:
+    for bound, step in zip(row.bounds, (-1, 1), strict=True):
+        if bound is not None:
+            assert not refuses(row, bound)
+            # a negative limit under one of Qpid's names is none
+            assert refuses(row, bound + step)
+
+
+@each_row
+def test_the_page_is_there(row: Argument) -> None:
+    page, _, anchor = row.page.partition("#")
+    text = (DOCS / f"{page}.md").read_text()
+    headings = [
+        line.lstrip("# ").lower().replace("`", "").replace(".", "").replace(" ", "-")
+        for line in text.splitlines()
+        if line.startswith("#")
+    ]
+    assert not anchor or anchor in headings
+    assert row.group in GROUPS

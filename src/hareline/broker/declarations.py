@@ -27,7 +27,6 @@ from hareline.broker.exchange_types import create_exchange
 from hareline.broker.exchanges import erlang_terms
 from hareline.broker.exchanges.alternate import ALTERNATE_EXCHANGE, with_alternate
 from hareline.broker.exchanges.exchange import Exchange
-from hareline.broker.live_settings import as_declared
 from hareline.broker.making import QueueDefaults, make_delay_queue, make_queue
 from hareline.broker.registry import (
     DEFAULT_EXCHANGE_REFUSED,
@@ -443,12 +442,7 @@ class Declarations:
             raise self._inequivalent(queue.name, "durable", asked.is_durable)
         if asked.is_auto_delete != queue.is_auto_delete:
             raise self._inequivalent(queue.name, "auto_delete", asked.is_auto_delete)
-        check_equivalent(
-            as_declared(self._registry.queue_arguments[queue.name], queue),
-            asked.arguments,
-            queue=queue.name,
-            vhost=self._vhost_name,
-        )
+        check_equivalent(queue.arguments, asked.arguments, queue=queue.name, vhost=self._vhost_name)
 
     def _inequivalent(self, name: str, label: str, received: bool) -> PreconditionFailed:
         return PreconditionFailed(

@@ -11,7 +11,6 @@ Invariant: a change is refused as a whole before any of it is made.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 
 from hareline.broker.making import (
@@ -39,13 +38,6 @@ from hareline.queues.policies.expiry import Expiry
 from hareline.queues.policies.hold import Hold
 from hareline.queues.policies.lease import Lease
 from hareline.queues.queue import Queue
-
-
-def as_declared(in_force: QueueArguments, queue: Queue) -> QueueArguments:
-    """The arguments that clients know, to compare a redeclaration with; ``raw`` is what counts."""
-    if in_force.raw is queue.arguments:
-        return in_force
-    return replace(in_force, raw=queue.arguments)
 
 
 def check_live(

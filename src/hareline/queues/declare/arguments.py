@@ -235,30 +235,27 @@ def _erlang_queue_type(queue_type: str) -> str:
 
 
 def check_equivalent(
-    current: QueueArguments,
-    received: QueueArguments | Mapping[str, object],
-    *,
-    queue: str,
-    vhost: str,
+    current: Mapping[str, object], received: Mapping[str, object], *, queue: str, vhost: str
 ) -> None:
     """Check that a redeclaration asks for the queue that is there.
 
-    ``received`` need not have been parsed, and in RabbitMQ is not: what differs from a valid
-    declaration is refused for that. Only arguments that the current queue's type knows count;
-    integers and floats compare by value over their widths; ``x-queue-type: classic`` is the same as
-    none; two names of one argument compare by what they mean.
+    ``received`` need not be valid: what differs from a valid declaration is refused for that. Only
+    arguments that the current queue's type knows count; integers and floats compare by value over
+    their widths; ``x-queue-type: classic`` is the same as none; two names of one argument compare
+    by what they mean.
 
     Raises PreconditionFailed, ``inequivalent arg 'x-message-ttl' for queue 'q' in vhost '/':
     received ...``: ``none but current is the value '1000' of type 'signedint'`` | ``the value
     '2000' of type 'long' but current is none`` | ``'2000' but current is '1000'``.
     """
-    before = _Declared.of(current.raw)
-    now = _Declared.of(received.raw if isinstance(received, QueueArguments) else received)
-    queue_type = current.queue_type or DEFAULT_QUEUE_TYPE
+    queue_type = current.get("x-queue-type", DEFAULT_QUEUE_TYPE)
+    # asked for once: a wire table works them out from all its values
+    old_kinds, new_kinds = getattr(current, "kinds", {}), getattr(received, "kinds", {})
     for argument in ARGUMENTS:
         if queue_type not in argument.queue_types:
             continue
-        old, new = before.given(argument), now.given(argument)
+        old = _given(argument, current, old_kinds)
+        new = _given(argument, received, new_kinds)
         given = new or old
         if given is not None and not _is_same(argument, old, new):
             raise PreconditionFailed(
@@ -267,24 +264,14 @@ def check_equivalent(
             )
 
 
-@dataclass(frozen=True, slots=True)
-class _Declared:
-    """One side of a comparison: all the arguments."""
-
-    arguments: Mapping[str, object]
-    kinds: Mapping[str, str]  # asked for once: a wire table works it out from all its values
-
-    @classmethod
-    def of(cls, arguments: Mapping[str, object]) -> _Declared:
-        return cls(arguments, getattr(arguments, "kinds", {}))
-
-    def given(self, argument: Argument) -> _Given | None:
-        names = argument.given_in(self.arguments)
-        if not names:
-            return None
-        first = names[0]
-        value = self.arguments[first.name]
-        return _Given(first.name, value, type_name(value, self.kinds.get(first.name)), first.reader)
+def _given(
+    argument: Argument, arguments: Mapping[str, object], kinds: Mapping[str, str]
+) -> _Given | None:
+    names = argument.given_in(arguments)
+    if not names:
+        return None
+    name, value = names[0].name, arguments[names[0].name]
+    return _Given(name, value, type_name(value, kinds.get(name)), names[0].reader)
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,7 +63,7 @@ def refusal(arguments: Mapping[str, object]) -> str:
 def difference(current: Mapping[str, object], redeclared: Mapping[str, object]) -> str | None:
     """What a redeclaration of a queue is told; None when it is fine."""
     try:
-        check_equivalent(parse(received(current)), received(redeclared), queue="q", vhost="/")
+        check_equivalent(received(current), received(redeclared), queue="q", vhost="/")
     except PreconditionFailed as problem:
         return problem.explanation
     return None
@@ -783,13 +783,6 @@ def test_an_equivalent_redeclaration_is_fine_as_rabbitmq(
     assert difference(current, redeclared) is None
 
 
-def test_a_redeclaration_that_was_parsed_compares_as_one_that_was_not() -> None:
-    current = parse({"x-max-length": 5})
-    check_equivalent(current, parse({"x-max-length": 5}), queue="q", vhost="/")
-    with pytest.raises(PreconditionFailed, match="received '6' but current is '5'"):
-        check_equivalent(current, parse({"x-max-length": 6}), queue="q", vhost="/")
-
-
 def test_two_names_of_one_argument_compare_by_what_they_mean() -> None:
     assert difference({"qpid.max_count": "10"}, {"x-max-length": 10}) is None
     assert difference({"x-overflow": "drop-head"}, {"qpid.policy_type": "RING"}) is None
@@ -851,12 +844,12 @@ def test_whatever_comes_is_read_or_refused_and_is_equivalent_to_itself(
 ) -> None:
     table = received(arguments)
     try:
-        parsed = parse(table)
+        parse(table)
     except PreconditionFailed as problem:
         refused = problem.explanation
     else:
-        check_equivalent(parsed, table, queue="q", vhost="/")
-        check_equivalent(parsed, received(arguments), queue="q", vhost="/")
+        check_equivalent(table, table, queue="q", vhost="/")
+        check_equivalent(table, received(arguments), queue="q", vhost="/")
         return
     assert "queue 'q' in vhost '/'" in refused or "x-stream-" in refused
 

@@ -1,8 +1,8 @@
-"""Which of a queue's arguments is in force, and who decided it: for operators who ask why.
+"""Origins of the arguments in force of a queue, for operators who ask why.
 
-Called by ``management.api.effective_arguments`` for one queue at a time. What is in force is what
-``broker.live_arguments`` has put in force; here the declaration, the changes of operators, the
-policy and the operator policy are laid beside it, by the rules of ``policy_keys``.
+What is in force is what ``broker.live_arguments`` has put in force; here the declaration, the
+changes of operators, the policy and the operator policy are laid beside it, by the rules of
+``policy_keys``.
 
 Invariant: the values are those in force, also of a queue that could not follow its policy; what
 said the value that is in force is its origin.
@@ -11,7 +11,7 @@ said the value that is in force is its origin.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Final, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from hareline.administration.policy_keys import KEYS, smaller
 from hareline.administration.policy_matching import Applied
@@ -22,6 +22,7 @@ from hareline.queues.declare.table import (
     ARGUMENTS,
     BY_FIELD,
     BY_NAME,
+    DEFAULT_OVERFLOW,
     DEFAULT_QUEUE_TYPE,
     Argument,
     QueueArguments,
@@ -35,194 +36,178 @@ Origin = Literal[
 ]
 
 
-class Word(NamedTuple):
-    """What one source says of an argument. ``source``: the name of the policy, else None.
+class Source(NamedTuple):
+    """Something that sets an argument. ``policy``: its name, else None.
 
     ``value`` None: an operator has taken the argument away.
     """
 
     origin: Origin
-    source: str | None
+    policy: str | None
     value: object
 
 
 class Overridden(NamedTuple):
-    """A word that does not count, and why: a sentence without its full stop."""
+    """A source that does not count, and why: a sentence without its full stop."""
 
-    word: Word
+    source: Source
     because: str
 
 
 class Decision(NamedTuple):
-    """An argument in force: what it is, who said so, and who else said something."""
+    """An argument in force: the source that counts, and the others."""
 
     name: str
-    value: object
-    origin: Origin
-    source: str | None
+    source: Source
     has_effect: bool
     overridden: tuple[Overridden, ...] = ()
-
-
-_KEYS_OF: Final[Mapping[str, str]] = {
-    key.argument.name: name for name, key in KEYS.items() if key.argument is not None
-}
 
 
 def decisions(live: LiveArguments, queue: Queue, applied: Applied) -> Iterator[Decision]:
     """Every argument of a queue: those that something was said of, then defaults in force."""
     in_force = live.in_force(queue)
     effective = in_force.raw
-    defaults = dict(_defaults_in_force(in_force, live.defaults))
+    defaults = {
+        name: Source(origin, None, value)
+        for name, origin, value in _defaults_in_force(in_force, live.defaults)
+    }
     for argument in ARGUMENTS:
-        words = list(_words(argument, queue, live.changes_of(queue), applied))
+        sources = list(_sources(argument, queue, live.changes_of(queue), applied))
         names = argument.given_in(effective)
+        has_effect = argument.field is not None
         if names:
-            value = effective[names[0].name]
-            yield _decided(argument, names[0].name, value, words, applied)
-        elif words:
-            bound = _bound_beside(argument, applied) if words[0].value is not None else None
-            overridden = tuple(Overridden(each, _why_not(argument, each, bound)) for each in words)
-            word = defaults.pop(argument.name, bound or Word("default", None, None))
-            yield _decision(argument.name, word, argument, overridden)
+            name = names[0].name
+            source, overridden = _decided(argument, name, effective[name], sources, applied)
+            yield Decision(argument.name, source, has_effect, overridden)
+        elif sources:
+            bound = _bound_beside(argument, applied) if sources[0].value is not None else None
+            overridden = _overridden(argument, sources, bound)
+            source = defaults.pop(argument.name, bound or Source("default", None, None))
+            yield Decision(argument.name, source, has_effect, overridden)
     for name, value in queue.arguments.items():
         if name not in BY_NAME:
-            yield Decision(name, value, "queue_argument", None, False)
-    for name, word in defaults.items():
-        argument = BY_NAME[name]
-        if not argument.given_in(effective):
-            yield _decision(name, word, argument, ())
+            yield Decision(name, Source("queue_argument", None, value), False)
+    for name, source in defaults.items():
+        if not BY_NAME[name].given_in(effective):
+            yield Decision(name, source, True)
 
 
-def _decision(
-    name: str, word: Word, argument: Argument, overridden: tuple[Overridden, ...]
-) -> Decision:
-    has_effect = argument.field is not None
-    return Decision(name, word.value, word.origin, word.source, has_effect, overridden)
-
-
-def _words(
+def _sources(
     argument: Argument, queue: Queue, changes: Mapping[str, object | None], applied: Applied
-) -> Iterator[Word]:
-    """What was said of an argument, the strongest word first."""
-    all_names = (argument.name, *(alias.name for alias in argument.aliases))
-    for name in all_names:
+) -> Iterator[Source]:
+    """All that was said of an argument, the strongest first."""
+    for name in argument.names:
         if name in changes:
-            yield Word("operator_change", None, changes[name])
+            yield Source("operator_change", None, changes[name])
     for alias in argument.given_in(queue.arguments):
-        yield Word("queue_argument", None, queue.arguments[alias.name])
-    key = _KEYS_OF.get(argument.name)
+        yield Source("queue_argument", None, queue.arguments[alias.name])
     policies: tuple[tuple[Origin, PolicyRecord | None], ...] = (
         ("operator_policy", applied.operator_policy),
         ("policy", applied.policy),
     )
     for origin, record in policies:
-        if record is not None and key is not None and key in record.definition:
-            yield Word(origin, record.name, record.definition[key])
+        if argument.live and record is not None and argument.key in record.definition:
+            yield Source(origin, record.name, record.definition[argument.key])
 
 
 def _decided(
-    argument: Argument,
-    name: str,
-    value: object,
-    words: list[Word],
-    applied: Applied,
-) -> Decision:
-    """``name``: by which name of the argument the value is in force."""
+    argument: Argument, name: str, value: object, sources: list[Source], applied: Applied
+) -> tuple[Source, tuple[Overridden, ...]]:
+    """The source of a value in force, and the others. ``name``: by which it is in force."""
     now = _read(argument, name, value)
-    own = next((word for word in words if word.origin not in ("policy", "operator_policy")), None)
+    own = next((each for each in sources if not _is_policy(each)), None)
     winner = next(
         (
-            word
-            for word in words
-            if word.value is not None
-            and _means(argument, word, now)
-            and (word is own or word.origin in ("policy", "operator_policy"))
+            each
+            for each in sources
+            if each.value is not None
+            and _means(argument, each, now)
+            and (each is own or _is_policy(each))
         ),
         None,
     )
     if winner is None:
         winner = _bound_beside(argument, applied)
-    overridden = tuple(
-        Overridden(word, _why_not(argument, word, winner)) for word in words if word is not winner
-    )
+    overridden = _overridden(argument, [each for each in sources if each is not winner], winner)
     if winner is None:  # what an earlier policy said, and the queue cannot leave now
-        winner = Word("policy", None, value)
-    return _decision(argument.name, winner._replace(value=value), argument, overridden)
+        winner = Source("policy", None, value)
+    return winner._replace(value=value), overridden
 
 
-def _bound_beside(argument: Argument, applied: Applied) -> Word | None:
+def _is_policy(source: Source) -> bool:
+    return source.origin in ("policy", "operator_policy")
+
+
+def _bound_beside(argument: Argument, applied: Applied) -> Source | None:
     """The policy whose limit bounds an argument which it does not name; None if none does."""
     record = applied.operator_policy
     if record is not None and any(key in record.definition for key in argument.bounded_by):
-        return Word("operator_policy", record.name, None)
+        return Source("operator_policy", record.name, None)
     return None
 
 
-def _why_not(argument: Argument, word: Word, winner: Word | None) -> str:
-    """Why a word does not count."""
-    if word.value is None:
+def _overridden(
+    argument: Argument, sources: list[Source], winner: Source | None
+) -> tuple[Overridden, ...]:
+    return tuple(Overridden(each, _why_not(argument, each, winner)) for each in sources)
+
+
+def _why_not(argument: Argument, source: Source, winner: Source | None) -> str:
+    """The reason why a source does not count."""
+    if source.value is None:
         return "it takes the argument away"
     if winner is not None and winner.value is None:
         return "no argument gets around the limit that this policy sets"
     if winner is None:
-        if argument.needs is not None and word.origin in ("policy", "operator_policy"):
+        if argument.needs is not None and _is_policy(source):
             return f"it needs {BY_FIELD[argument.needs[0]].name}, which is not set"
         return "an operator took the argument away, or the queue cannot follow it now"
-    key = _KEYS_OF.get(argument.name)
-    if winner.origin == "operator_change" and word.origin == "queue_argument":
+    if winner.origin == "operator_change" and source.origin == "queue_argument":
         return "an operator has changed it"
-    if key is not None and KEYS[key].is_limit:
-        if _same(argument, word, winner):
+    if argument.live and KEYS[argument.key].is_limit:
+        if _means(argument, source, _read(argument, argument.name, winner.value)):
             return "it says the same"
-        is_smaller = smaller(word.value, winner.value) == winner.value
-        if is_smaller:
+        if smaller(source.value, winner.value) == winner.value:
             return "of two limits the smaller one counts"
-    if winner.origin in ("queue_argument", "operator_change"):
+    if not _is_policy(winner):
         return "what the queue itself says beats a policy"
-    if winner.origin == "operator_policy" and word.origin == "policy":
+    if winner.origin == "operator_policy" and source.origin == "policy":
         return "an operator policy beats a policy"
     return "the queue cannot follow it now"
 
 
-def _same(argument: Argument, one: Word, other: Word) -> bool:
-    return _means(argument, one, _read(argument, argument.name, other.value))
-
-
-def _means(argument: Argument, word: Word, value: object) -> bool:
-    """True if a word stands for this value, whatever name it came under."""
-    names = (argument.name, *(alias.name for alias in argument.aliases))
-    return any(_read(argument, name, word.value) == value for name in names)
+def _means(argument: Argument, source: Source, value: object) -> bool:
+    """True if a source stands for this value, whatever name it came under."""
+    return any(_read(argument, name, source.value) == value for name in argument.names)
 
 
 def _read(argument: Argument, name: str, value: object) -> object:
     """A value as the reader of this name understands it; itself where it does not."""
-    readers = {argument.name: argument.reader}
-    readers |= {alias.name: alias.reader for alias in argument.aliases}
+    readers = {alias.name: alias.reader for alias in argument.aliases}
     try:
-        return readers[name](value, type_name(value))
+        return readers.get(name, argument.reader)(value, type_name(value))
     except InvalidValue:
         return value
 
 
 def _defaults_in_force(
     in_force: QueueArguments, defaults: QueueDefaults
-) -> Iterator[tuple[str, Word]]:
-    """What counts where nothing was said, of the arguments that do something for this queue."""
+) -> Iterator[tuple[str, Origin, object]]:
+    """The values that count where nothing was said, of arguments that do something here."""
     queue_type = in_force.queue_type or DEFAULT_QUEUE_TYPE
-    yield "x-queue-type", Word("default", None, DEFAULT_QUEUE_TYPE)
+    yield "x-queue-type", "default", DEFAULT_QUEUE_TYPE
     is_stream = queue_type == "stream"
     if not is_stream and (in_force.max_length is not None or in_force.max_length_bytes is not None):
-        yield "x-overflow", Word("default", None, in_force.overflow or "drop-head")
+        yield "x-overflow", "default", in_force.overflow or DEFAULT_OVERFLOW
         if in_force.overflow == "flow-control":
-            yield "x-flow-resume-limit", Word("default", None, RESUME_PERCENT)
+            yield "x-flow-resume-limit", "default", RESUME_PERCENT
     has_alternate = in_force.alternate_binding is not None or bool(in_force.dlq_auto)
     if defaults.dead_letter_exchange is not None and not (has_alternate or is_stream):
-        yield "x-dead-letter-exchange", Word("vhost_default", None, defaults.dead_letter_exchange)
+        yield "x-dead-letter-exchange", "vhost_default", defaults.dead_letter_exchange
     if queue_type == "quorum" and not in_force.max_delivery_attempts:
-        yield "x-delivery-limit", Word("default", None, QUORUM_DELIVERY_LIMIT)
+        yield "x-delivery-limit", "default", QUORUM_DELIVERY_LIMIT
     if in_force.sort_key is not None:
-        yield "x-sort-order", Word("default", None, "asc")
-        yield "x-sort-type", Word("default", None, "string")
+        yield "x-sort-order", "default", "asc"
+        yield "x-sort-type", "default", "string"
     if in_force.message_group_type is not None:
-        yield "x-message-group-type", Word("default", None, in_force.message_group_type)
+        yield "x-message-group-type", "default", in_force.message_group_type

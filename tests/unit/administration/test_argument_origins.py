@@ -27,9 +27,9 @@ def put(broker: Administered, name: str, definition: dict[str, Any], **more: Any
 
 def origins(decision: Decision) -> tuple[str, str | None, object, list[tuple[str, object, str]]]:
     over: list[tuple[str, object, str]] = [
-        (each.word.origin, each.word.value, each.because) for each in decision.overridden
+        (each.source.origin, each.source.value, each.because) for each in decision.overridden
     ]
-    return decision.origin, decision.source, decision.value, over
+    return decision.source.origin, decision.source.policy, decision.source.value, over
 
 
 @pytest.fixture
@@ -119,7 +119,7 @@ def test_a_change_by_an_operator_is_told_from_the_declaration(broker: Administer
         [("queue_argument", 10, "an operator has changed it")],
     )
     taken = found["x-delivery-limit"]
-    assert (taken.origin, taken.value) == ("default", None)
+    assert (taken.source.origin, taken.source.value) == ("default", None)
     assert [each.because for each in taken.overridden] == [
         "it takes the argument away",
         "an operator took the argument away, or the queue cannot follow it now",
@@ -138,7 +138,7 @@ def test_a_key_that_needs_another_does_not_count_without_it(broker: Administered
     declare(broker)
     put(broker, "p", {"dead-letter-routing-key": "k"})
     found = explained(broker)["x-dead-letter-routing-key"]
-    assert (found.origin, found.value) == ("default", None)
+    assert (found.source.origin, found.source.value) == ("default", None)
     assert found.overridden[0].because == "it needs x-dead-letter-exchange, which is not set"
 
 
@@ -148,7 +148,7 @@ def test_a_queue_that_cannot_follow_says_what_it_goes_by(broker: Administered) -
     peer.subscribe("q", "c")
     put(broker, "p", {"single-active-consumer": True})
     found = explained(broker)["x-single-active-consumer"]
-    assert (found.value, found.origin) == (None, "default")
+    assert found.source == ("default", None, None)
     assert "cannot follow" in found.overridden[0].because
 
 
@@ -158,7 +158,7 @@ def test_what_is_unknown_or_without_effect_is_told(broker: Administered) -> None
     assert origins(found["x-mine"])[:3] == ("queue_argument", None, "yes")
     assert (found["x-mine"].has_effect, found["x-queue-mode"].has_effect) == (False, False)
     assert found["x-queue-type"].has_effect
-    assert found["x-queue-type"].origin == "queue_argument"
+    assert found["x-queue-type"].source.origin == "queue_argument"
 
 
 def test_defaults_of_the_virtual_host_and_of_types(broker: Administered) -> None:
@@ -181,9 +181,9 @@ def test_what_an_operator_bounds_beside_its_limit_is_put_down_to_it(broker: Admi
         ("x-expires-if-empty", None, True),
     ):
         each = found[name]
-        assert (each.origin, each.source, each.value) == ("operator_policy", "o", value)
+        assert each.source == ("operator_policy", "o", value)
         (lost,) = each.overridden
-        assert (lost.word.origin, lost.word.value) == ("queue_argument", own)
+        assert (lost.source.origin, lost.source.value) == ("queue_argument", own)
         assert lost.because == "no argument gets around the limit that this policy sets"
 
 
@@ -213,7 +213,9 @@ def test_the_values_are_those_in_force_and_each_has_an_origin_that_said_it(
         put(broker, "o", {"max-length": operator}, is_operator=True)
     in_force = broker.vhost.queue_arguments["q"]
     found = explained(broker)
-    shown = {name: each.value for name, each in found.items() if each.value is not None}
+    shown = {
+        name: each.source.value for name, each in found.items() if each.source.value is not None
+    }
     assert shown.pop("x-queue-type") == "classic"
     assert shown.get("x-max-length") == in_force.max_length
     if in_force.max_length is not None or in_force.overflow is not None:
@@ -225,8 +227,8 @@ def test_the_values_are_those_in_force_and_each_has_an_origin_that_said_it(
         "operator_policy": {} if operator is None else {"x-max-length": operator},
     }
     for name, each in found.items():
-        if each.origin == "operator_policy" and name == "x-overflow":
-            assert (operator is not None, each.value) == (True, "drop-head")
-        elif each.origin not in ("default", "vhost_default"):
-            assert said[each.origin][name] == each.value
+        if each.source.origin == "operator_policy" and name == "x-overflow":
+            assert (operator is not None, each.source.value) == (True, "drop-head")
+        elif each.source.origin not in ("default", "vhost_default"):
+            assert said[each.source.origin][name] == each.source.value
         assert name in BY_NAME

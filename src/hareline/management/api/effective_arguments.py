@@ -8,13 +8,13 @@ the queue may ask, also those who may not list the policies.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from pydantic import BaseModel
 
-from hareline.administration.argument_origins import Decision, decisions
+from hareline.administration.argument_origins import Decision, Origin, decisions
 from hareline.management.api.access import caller
 from hareline.management.api.administering import administration_of
 from hareline.management.api.answers import answer
@@ -23,10 +23,6 @@ from hareline.management.api.queues import find_queue
 from hareline.management.api.site import Site
 from hareline.queues.declare.table import ROWS
 from hareline.storage.administration import PolicyRecord
-
-OriginName = Literal[
-    "queue_argument", "operator_change", "policy", "operator_policy", "vhost_default", "default"
-]
 
 
 class PolicyInForce(BaseModel):
@@ -41,7 +37,7 @@ class PolicyInForce(BaseModel):
 class OverriddenArgument(BaseModel):
     """What else was said of an argument, and why it does not count."""
 
-    origin: OriginName
+    origin: Origin
     origin_name: str | None
     value: Any
     because: str
@@ -53,7 +49,7 @@ class EffectiveArgument(BaseModel):
 
     name: str
     value: Any
-    origin: OriginName
+    origin: Origin
     origin_name: str | None
     has_effect: bool
     overridden: list[OverriddenArgument]
@@ -98,7 +94,7 @@ def router(site: Site) -> APIRouter:
 
 
 def _place(decision: Decision) -> tuple[bool, int, str]:
-    is_default = decision.origin in ("default", "vhost_default") and not decision.overridden
+    is_default = decision.source.origin in ("default", "vhost_default") and not decision.overridden
     return is_default, _ORDER.get(decision.name, len(_ORDER)), decision.name
 
 
@@ -106,15 +102,15 @@ def _json_of(found: Sequence[Decision]) -> list[dict[str, Any]]:
     return [
         {
             "name": each.name,
-            "value": each.value,
-            "origin": each.origin,
-            "origin_name": each.source,
+            "value": each.source.value,
+            "origin": each.source.origin,
+            "origin_name": each.source.policy,
             "has_effect": each.has_effect,
             "overridden": [
                 {
-                    "origin": other.word.origin,
-                    "origin_name": other.word.source,
-                    "value": other.word.value,
+                    "origin": other.source.origin,
+                    "origin_name": other.source.policy,
+                    "value": other.source.value,
                     "because": other.because,
                 }
                 for other in each.overridden

@@ -9,7 +9,8 @@ from hareline.message import ContentSource, StoredMessage, Table
 from hareline.queues.admission import showing_count
 from hareline.queues.core.entry import HELD, READY, QueueEntry, RankedEntry
 from hareline.queues.core.kinds import DISCARDED, REFUSED, TAKEN
-from hareline.queues.policies.overflow import Overflow, OverflowPolicy
+from hareline.queues.declare.table import OverflowPolicy
+from hareline.queues.policies.overflow import Overflow
 from tests.support.messages import make_message
 from tests.support.timed_queue import TimedQueue
 

@@ -27,6 +27,7 @@ from hareline.management.api.live import channels_of, open_connections_of
 from hareline.management.api.openapi import one_route
 from hareline.management.api.site import Site
 from hareline.management.pace import Share, pace_of
+from hareline.queues.declare.table import BY_FIELD, OVERFLOWS
 
 THRESHOLD_PERCENT: Final = 80
 ITEMS_MAX: Final = 500
@@ -34,15 +35,6 @@ ITEMS_MAX: Final = 500
 Unit = Literal["count", "bytes"]
 
 _TITLES: Final = {"vhosts": "Virtual hosts"}
-_ON_OVERFLOW: Final = {
-    "drop-head": "the oldest message is dropped or dead-lettered",
-    "reject-publish": "new messages are refused",
-    "reject-publish-dlx": "new messages are refused and dead-lettered",
-    "none": "nothing: the limit is not enforced",
-    "discard": "new messages are dropped",
-    "flow-control": "its publishers wait",
-    "flow-to-disk": "what is above the limit leaves memory",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,41 +283,37 @@ def _of_vhost(site: Site, vhost: VirtualHost, connection_count: int) -> Iterator
 
 
 def _of_queues(vhost: VirtualHost) -> Iterator[Use | None]:
-    """What a stream keeps is no limit that it could be near: it is always as full as it may be."""
+    """Limits of queues; what a stream keeps is none that it could be near: it is always full."""
     for queue in list(vhost.queues.values()):
         yield None
         place = ("queue", queue.name, vhost.name)
         overflow = queue.overflow
         if overflow is not None:
-            consequence = _ON_OVERFLOW[overflow.policy]
-            yield from _counted(
-                place,
-                "x-max-length",
-                "Messages",
-                overflow.depth_count,
-                overflow.max_length,
-                consequence,
+            at_limit = OVERFLOWS[overflow.policy].at_limit
+            yield from _of_argument(
+                place, "max_length", overflow.depth_count, overflow.max_length, at_limit
             )
-            if overflow.max_length_bytes is not None:
-                yield Use(
-                    *place,
-                    "x-max-length-bytes",
-                    "Bytes of messages",
-                    "bytes",
-                    overflow.depth_bytes,
-                    overflow.max_length_bytes,
-                    consequence,
-                )
+            yield from _of_argument(
+                place, "max_length_bytes", overflow.depth_bytes, overflow.max_length_bytes, at_limit
+            )
         arguments = vhost.queue_arguments.get(queue.name)
         if arguments is not None:
-            yield from _counted(
+            yield from _of_argument(
                 place,
-                "x-max-consumers",
-                "Consumers",
+                "max_consumers",
                 queue.consumer_count,
                 arguments.max_consumers,
                 "further consumers are refused",
             )
+
+
+def _of_argument(
+    place: tuple[str, str, str], field: str, value: int, limit: int | None, consequence: str
+) -> Iterator[Use]:
+    if limit is not None:
+        row = BY_FIELD[field]
+        unit: Unit = "bytes" if row.is_bytes else "count"
+        yield Use(*place, row.name, row.limits, unit, value, limit, consequence)
 
 
 def _near_limits_route() -> dict[str, Any]:

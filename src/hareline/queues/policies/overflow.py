@@ -32,7 +32,7 @@ from __future__ import annotations
 import sys
 from abc import ABC, abstractmethod
 from math import ceil
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
 from hareline import events
 from hareline.message import stored_bytes
@@ -44,16 +44,7 @@ if TYPE_CHECKING:
     from hareline.message import Message
     from hareline.queues.core.entry import QueueEntry
     from hareline.queues.core.environment import QueueEnvironment
-
-OverflowPolicy = Literal[
-    "drop-head",
-    "reject-publish",
-    "reject-publish-dlx",
-    "none",
-    "discard",
-    "flow-control",
-    "flow-to-disk",
-]
+    from hareline.queues.declare.table import OverflowPolicy
 
 REPORT_INTERVAL_S: Final = 10.0
 DROPPED_AT_ONCE: Final = 2048  # some milliseconds; the rest is dropped in the next turns

@@ -14,6 +14,7 @@ from hareline import events
 from hareline.message import Message, stored_bytes
 from hareline.queues.core.entry import QueueEntry
 from hareline.queues.core.kinds import DeathReason
+from hareline.queues.declare.table import OverflowPolicy
 from hareline.queues.orders.fifo import FifoOrder
 from hareline.queues.orders.order import EntryOrder
 from hareline.queues.orders.priority import rabbitmq_levels
@@ -21,7 +22,6 @@ from hareline.queues.orders.sorted import SortedOrder
 from hareline.queues.policies.overflow import (
     REPORT_INTERVAL_S,
     Overflow,
-    OverflowPolicy,
     StoppedPublisher,
 )
 from hareline.wire.table import Table

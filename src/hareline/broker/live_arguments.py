@@ -1,33 +1,50 @@
 """Changes of queues at run time: arguments changed by operators or policies, and pauses.
 
-Called by ``management`` (a change, a pause), by ``administration`` (policies, through ``overlay``
-and ``apply_arguments``), and by recovery. Three layers say what is in force for a queue, each over
-the one before: the arguments that it was declared with, the changes that operators have made, and
-what ``overlay`` makes of both. ``Queue.arguments`` stays the declaration, so that a client may
-declare the queue again as it always did; ``Registry.queue_arguments`` has what is in force.
+Three layers say what is in force for a queue, each over the one before: the arguments that it was
+declared with, the changes that operators have made, and what ``overlay`` makes of both.
+``Queue.arguments`` stays the declaration; ``Registry.queue_arguments`` has what is in force.
 
-Invariant: changes and pauses of queues that the definitions keep are in the definitions.
+Invariant: changes and pauses of queues that the definitions keep are in the definitions; a change
+is refused as a whole before any of it is made.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING
 
 from hareline import events
-from hareline.broker.live_settings import apply_live, check_live
+from hareline.broker.making import (
+    QueueDefaults,
+    dead_letters_of,
+    has_qpid_limits,
+    is_non_destructive,
+    live_limit_of,
+    make_lease,
+    make_overflow,
+    resume_percent_of,
+    set_delivery_limit,
+    set_times,
+)
+from hareline.broker.registry import Registry
 from hareline.errors import PreconditionFailed, StoreError
 from hareline.events import Report
+from hareline.queues.admission import without_hold, without_overflow
+from hareline.queues.core.environment import QueueEnvironment
 from hareline.queues.declare.arguments import overlaid, parse_queue_arguments
-from hareline.queues.declare.table import BY_NAME, QueueArguments
-from hareline.queues.paused import is_paused, pause, resume
+from hareline.queues.declare.table import (
+    ARGUMENTS,
+    BY_FIELD,
+    BY_NAME,
+    DEFAULT_OVERFLOW,
+    Live,
+    QueueArguments,
+)
+from hareline.queues.dispatch.reading import ReadingLane
+from hareline.queues.paused import is_paused, pause, resume, working_lane
+from hareline.queues.policies.hold import Hold
 from hareline.queues.queue import Queue
-
-if TYPE_CHECKING:
-    from hareline.broker.making import QueueDefaults
-    from hareline.broker.registry import Registry
-    from hareline.storage.interface import DefinitionStore
+from hareline.storage.interface import DefinitionStore
 
 Arguments = Mapping[str, object]
 Changes = Mapping[str, object | None]
@@ -90,8 +107,7 @@ class LiveArguments:
         registry = self._registry
         before = registry.queue_arguments[queue.name]
         after = parse_queue_arguments(effective, queue=queue.name, vhost=registry.vhost_name)
-        parts = check_live(queue, before, after, registry.vhost_name)
-        apply_live(queue, parts, after, self._queue_defaults(), registry.end_queue)
+        self._apply(queue, self._parts_to_change(queue, before, after), after)
         registry.queue_arguments[queue.name] = after
 
     def change(self, queue: Queue, changes: Changes) -> QueueArguments:
@@ -183,6 +199,132 @@ class LiveArguments:
             )
         if is_paused(queue) != paused:
             _set_pause(queue, paused)
+
+    # ------------------------------------------------------------------- what follows a change
+
+    def _parts_to_change(
+        self, queue: Queue, before: QueueArguments, after: QueueArguments
+    ) -> frozenset[Live]:
+        """The parts of the queue that have to follow.
+
+        Raises PreconditionFailed if an argument that differs cannot change now, and says why.
+        """
+        changed = {
+            field: argument
+            for field, argument in BY_FIELD.items()
+            if getattr(before, field) != getattr(after, field)
+        }
+        for argument in ARGUMENTS:  # the first in the order of checks is named
+            if argument.field in changed and argument.live is None:
+                raise self._refused(
+                    queue, argument.field, "delete the queue and declare it again for that"
+                )
+        parts = frozenset(each.live for each in changed.values() if each.live is not None)
+        if "active-consumers" in parts and queue.consumer_count:
+            raise self._refused(
+                queue,
+                min(field for field, each in changed.items() if each.live == "active-consumers"),
+                f"it has {queue.consumer_count} consumers; cancel them first",
+            )
+        if "hold" in parts:
+            self._check_hold(queue, after)
+        if "limits" in parts and after.queue_type != "stream":
+            self._check_limits(queue, after)
+        return parts
+
+    def _check_hold(self, queue: Queue, after: QueueArguments) -> None:
+        reason = None
+        if after.hold_on_publish:
+            if is_non_destructive(after) and queue.paging is not None:
+                reason = "what is only read may be on disk as it is shown"
+        elif queue.held_count:
+            reason = f"it holds {queue.held_count} messages; cancel them or make them ready first"
+        if reason is not None:
+            raise self._refused(queue, "hold_on_publish", reason)
+
+    def _check_limits(self, queue: Queue, after: QueueArguments) -> None:
+        """Refuse limits that count headers if nothing has counted those of what is there."""
+        counts = queue.overflow is not None and queue.overflow.counts_unacked
+        is_empty = not (queue.ready_count or queue.held_count or queue.unacked_count)
+        if _counts_unacked(after) and not counts and not is_empty:
+            name = BY_FIELD["max_length"].name
+            raise self._refused(
+                queue,
+                "max_length" if after.max_length is not None else "max_length_bytes",
+                "limits by Qpid's names count the headers of messages too, from an empty queue on; "
+                f"use {name} and {name}-bytes, or purge the queue first",
+            )
+
+    def _refused(self, queue: Queue, field: str, reason: str) -> PreconditionFailed:
+        return PreconditionFailed(
+            f"arg '{BY_FIELD[field].name}' of queue '{queue.name}' in vhost "
+            f"'{self._registry.vhost_name}' cannot change now: {reason}"
+        )
+
+    def _apply(self, queue: Queue, parts: frozenset[Live], after: QueueArguments) -> None:
+        """Have these parts of the queue do what the arguments say.
+
+        A lower limit drops what is above it in shares of the next turns.
+
+        Raises PreconditionFailed for names of dead letter targets that no message could carry;
+        nothing is changed then.
+        """
+        environment = queue.environment
+        assert environment is not None, "a queue of a virtual host has an environment"
+        if "dead-letters" in parts:  # first, since it may refuse
+            letters = dead_letters_of(after, queue.name, environment, self._queue_defaults())
+            if letters is not None and queue.dead_letters is not None:
+                letters.take_counts_of(queue.dead_letters)
+            queue.dead_letters = letters
+        if "limits" in parts:
+            _change_limits(queue, after, environment)
+        if "times" in parts:
+            set_times(queue, after, environment)
+        if "returns" in parts:
+            # what came back already shows how often, and goes on to: the store has not the header
+            was_shown = queue.shows_delivery_count
+            set_delivery_limit(queue, after)
+            queue.shows_delivery_count = queue.shows_delivery_count or was_shown
+        if "lease" in parts:
+            if queue.lease is not None:
+                queue.lease.stop()
+            queue.lease = make_lease(queue, after, environment, self._registry.end_queue)
+        if "active-consumers" in parts:
+            queue.lane.consumers.live = live_limit_of(after)
+        if "hold" in parts:
+            if after.hold_on_publish:
+                queue.install(hold=Hold(queue, environment))
+            else:
+                without_hold(queue)
+
+
+def _change_limits(queue: Queue, after: QueueArguments, environment: QueueEnvironment) -> None:
+    overflow = queue.overflow
+    if after.queue_type == "stream":
+        lane = working_lane(queue.lane)
+        if isinstance(lane, ReadingLane) and lane.retention is not None:
+            lane.retention.set_limits(after.max_age_ms, after.max_length_bytes)
+            queue.mark()
+    elif after.max_length is None and after.max_length_bytes is None:
+        if overflow is not None:
+            without_overflow(queue)
+    elif overflow is None:
+        queue.install(overflow=make_overflow(queue, after, environment))
+        assert queue.overflow is not None
+        queue.overflow.enforce_limits()
+    else:
+        overflow.set_limits(
+            max_length=after.max_length,
+            max_length_bytes=after.max_length_bytes,
+            policy=after.overflow or DEFAULT_OVERFLOW,
+            resume_percent=resume_percent_of(after),
+            counts_unacked=_counts_unacked(after),
+        )
+
+
+def _counts_unacked(arguments: QueueArguments) -> bool:
+    has_limits = arguments.max_length is not None or arguments.max_length_bytes is not None
+    return has_limits and has_qpid_limits(arguments.raw) and not is_non_destructive(arguments)
 
 
 def _set_pause(queue: Queue, paused: bool) -> None:

@@ -1,8 +1,7 @@
-"""From the arguments of a declaration to a queue that does what they say.
+"""Queues made of the arguments of a declaration, and of x-delayed-message exchanges.
 
-Called by ``broker.declarations`` once for each new queue, and for the queue of each
-x-delayed-message exchange. Which ordering and lane a queue has, and which policies, is decided here
-only; the parts know nothing of arguments.
+Which ordering and lane a queue has, and which policies, is decided here only; the parts know
+nothing of arguments.
 """
 
 from __future__ import annotations
@@ -106,18 +105,19 @@ def make_queue(
         environment=environment,
     )
     _set_lane(queue, order, arguments, environment)
-    _set_times(queue, arguments, environment)
+    if (
+        arguments.message_ttl_ms is not None
+        or arguments.min_message_ttl_ms
+        or arguments.max_message_ttl_ms
+        or arguments.expiry_check_period_ms is not None
+    ):  # other queues make a plain one for the first message that can expire
+        set_times(queue, arguments, environment)
+    if arguments.hold_on_publish:
+        queue.install(hold=Hold(queue, environment))
     _set_limits(queue, arguments, environment)
     set_delivery_limit(queue, arguments)
     queue.dead_letters = dead_letters_of(arguments, name, environment, defaults)
-    if arguments.expires_ms is not None:
-        queue.lease = Lease(
-            queue,
-            environment,
-            arguments.expires_ms,
-            bool(arguments.expires_if_empty),
-            partial(on_expired, queue),
-        )
+    queue.lease = make_lease(queue, arguments, environment, on_expired)
     content_store = environment.store.content_store
     if content_store is not None and not (queue.hold is not None and is_non_destructive(arguments)):
         # what is shown to readers as it was ready is not as it was stored while it was held
@@ -251,25 +251,30 @@ def _set_reading_lane(
         )
 
 
-def _set_times(queue: Queue, arguments: QueueArguments, environment: QueueEnvironment) -> None:
-    if (
-        arguments.message_ttl_ms is not None
-        or arguments.min_message_ttl_ms
-        or arguments.max_message_ttl_ms
-        or arguments.expiry_check_period_ms is not None
-    ):  # other queues make a plain one for the first message that can expire
-        queue.install(
-            expiry=Expiry(
-                queue,
-                environment,
-                message_ttl_ms=arguments.message_ttl_ms,
-                min_ttl_ms=arguments.min_message_ttl_ms,
-                max_ttl_ms=arguments.max_message_ttl_ms,
-                sweep_ms=arguments.expiry_check_period_ms,
-            )
-        )
-    if arguments.hold_on_publish:
-        queue.install(hold=Hold(queue, environment))
+def set_times(queue: Queue, arguments: QueueArguments, environment: QueueEnvironment) -> None:
+    """Bound the times to live of messages that come from now on."""
+    expiry = queue.expiry if queue.expiry is not None else Expiry(queue, environment)
+    expiry.set_bounds(
+        message_ttl_ms=arguments.message_ttl_ms,
+        min_ttl_ms=arguments.min_message_ttl_ms,
+        max_ttl_ms=arguments.max_message_ttl_ms,
+        sweep_ms=arguments.expiry_check_period_ms,
+    )
+    queue.install(expiry=expiry)
+
+
+def make_lease(
+    queue: Queue,
+    arguments: QueueArguments,
+    environment: QueueEnvironment,
+    on_expired: Callable[[Queue], None],
+) -> Lease | None:
+    """The lease that the arguments set, which has begun; None: the queue has none."""
+    if arguments.expires_ms is None:
+        return None
+    is_only_empty = bool(arguments.expires_if_empty)
+    end = partial(on_expired, queue)
+    return Lease(queue, environment, arguments.expires_ms, is_only_empty, end)
 
 
 def _set_limits(queue: Queue, arguments: QueueArguments, environment: QueueEnvironment) -> None:

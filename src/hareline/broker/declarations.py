@@ -24,7 +24,6 @@ from hareline.broker.archives import ARCHIVE_TO
 from hareline.broker.delayed_exchange import DelayedExchange
 from hareline.broker.delayed_queues import PREFIX as DELAYED_PREFIX
 from hareline.broker.exchange_types import create_exchange
-from hareline.broker.exchanges import erlang_terms
 from hareline.broker.exchanges.alternate import ALTERNATE_EXCHANGE, with_alternate
 from hareline.broker.exchanges.exchange import Exchange
 from hareline.broker.making import QueueDefaults, make_delay_queue, make_queue
@@ -40,6 +39,7 @@ from hareline.queues.core.environment import QueueEnvironment
 from hareline.queues.core.kinds import KEEPS_ALL, KEEPS_NONE, KEEPS_PERSISTENT
 from hareline.queues.core.ownership import ClientOwner, may_use
 from hareline.queues.dead_letters.targets import alternate_of
+from hareline.queues.declare import readers
 from hareline.queues.declare.arguments import (
     check_equivalent,
     check_queue_type_properties,
@@ -421,7 +421,7 @@ class Declarations:
             return
         if not isinstance(name, str):
             raise PreconditionFailed(
-                f"invalid type '{erlang_terms.type_name(name)}' for arg '{ARCHIVE_TO}' in exchange "
+                f"invalid type '{readers.type_name(name)}' for arg '{ARCHIVE_TO}' in exchange "
                 f"'{asked.name}' in vhost '{self._vhost_name}'"
             )
         self._registry.archives.check(name, f"exchange '{asked.name}'")
@@ -455,7 +455,7 @@ def _check_alternate_exchange(asked: ExchangeDeclaration, vhost_name: str) -> No
     alternate = asked.arguments.get(ALTERNATE_EXCHANGE)
     if alternate is not None and not isinstance(alternate, str):
         raise PreconditionFailed(
-            f"invalid type '{erlang_terms.type_name(alternate)}' for arg "
+            f"invalid type '{readers.type_name(alternate)}' for arg "
             f"'alternate-exchange' in exchange '{asked.name}' in vhost '{vhost_name}'"
         )
 
@@ -495,4 +495,4 @@ def _compared(name: str, mine: Mapping[str, object], other: Mapping[str, object]
     shown = _shown(mine[name])
     if name in other:
         return shown
-    return f"the value {shown} of type '{erlang_terms.type_name(mine[name])}'"
+    return f"the value {shown} of type '{readers.type_name(mine[name])}'"

@@ -18,20 +18,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from hareline.broker.exchanges import erlang_terms
 from hareline.errors import PreconditionFailed
-from hareline.queues.declare.readers import (
-    InvalidValue,
-    Reader,
-    alternate_binding,
-    filled_text,
-)
+from hareline.queues.declare import readers
+from hareline.queues.declare.readers import InvalidValue, Reader
 
 ALTERNATE_EXCHANGE: Final = "alternate-exchange"
 ALTERNATE_BINDING: Final = "alternateBinding"
 _QPID_READERS: Final[Mapping[str, Reader]] = {
-    "alternateExchange": filled_text,
-    ALTERNATE_BINDING: alternate_binding,
+    "alternateExchange": readers.filled_text,
+    ALTERNATE_BINDING: readers.alternate_binding,
 }
 
 
@@ -52,7 +47,7 @@ def with_alternate(
     for name in given:
         value = arguments[name]
         try:
-            alternate = _QPID_READERS[name](value, erlang_terms.type_name(value))
+            alternate = _QPID_READERS[name](value, readers.type_name(value))
         except InvalidValue as problem:
             raise PreconditionFailed(f"invalid arg '{name}' for {place}: {problem.term}") from None
         if ALTERNATE_EXCHANGE not in result:

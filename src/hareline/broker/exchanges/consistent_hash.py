@@ -35,6 +35,7 @@ from zlib import crc32
 from hareline.broker.exchanges import erlang_terms
 from hareline.broker.exchanges.exchange import Arguments, Destination, Exchange, Headers
 from hareline.errors import PreconditionFailed
+from hareline.queues.declare import readers
 
 SLOTS: Final = 16_384
 _SLOT_SHIFT: Final = 33 - SLOTS.bit_length()  # from a 32-bit hash to its slot: the topmost bits
@@ -169,6 +170,6 @@ def _text_argument(arguments: Arguments, name: str) -> str | None:
     value = arguments.get(name)
     if value is not None and not isinstance(value, str):
         raise PreconditionFailed(
-            f"invalid type '{erlang_terms.type_name(value)}' for arg '{name}': expected longstr"
+            f"invalid type '{readers.type_name(value)}' for arg '{name}': expected longstr"
         )
     return value

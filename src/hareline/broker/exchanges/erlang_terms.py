@@ -1,4 +1,4 @@
-"""How RabbitMQ writes a value inside a reply text: as an Erlang term, ``<<"text">>`` or ``5``.
+"""Values as Erlang terms, as RabbitMQ writes them in a reply text: ``<<"text">>`` or ``5``.
 
 Clients and their tests compare these texts, so exchanges that quote a client's value
 write it the same way. Checked against the replies of RabbitMQ 3.10.8. Called only to make an
@@ -11,19 +11,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Final
 
-# RabbitMQ's name of the wire type of a class. Every other class of ``wire.table`` already has the
-# name of its type: SignedInt is "signedint".
-_TYPE_NAMES: Final = {
-    "Decimal": "decimal",
-    "LongLong": "long",
-    "NoneType": "void",
-    "bytes": "binary",
-    "dict": "table",
-    "float": "double",
-    "int": "long",
-    "list": "array",
-    "str": "longstr",
-}
+from hareline.queues.declare.readers import type_name
 
 _ESCAPES: Final = {
     0x08: "\\b",
@@ -36,12 +24,6 @@ _ESCAPES: Final = {
     0x22: '\\"',
     0x5C: "\\\\",
 }
-
-
-def type_name(value: object) -> str:
-    """RabbitMQ's name of a table value's wire type: ``signedint``."""
-    name = type(value).__name__
-    return _TYPE_NAMES.get(name, name.lower())
 
 
 def term(value: object) -> str:

@@ -30,6 +30,7 @@ from typing import ClassVar, Final
 from hareline.broker.exchanges import erlang_terms
 from hareline.broker.exchanges.exchange import Arguments, Destination, Exchange, Headers
 from hareline.errors import PreconditionFailed
+from hareline.queues.declare import readers
 
 _MATCH_ARGUMENT: Final = "x-match"
 _TIMESTAMP_KIND: Final = "T"
@@ -198,7 +199,7 @@ def _match_mode(arguments: Arguments) -> str:
     mode = arguments[_MATCH_ARGUMENT]
     if not isinstance(mode, str):
         raise PreconditionFailed(
-            f"Invalid x-match field type {erlang_terms.type_name(mode)}"
+            f"Invalid x-match field type {readers.type_name(mode)}"
             f" (value {erlang_terms.term(mode)}); expected longstr"
         )
     if mode not in ("all", "any", "all-with-x", "any-with-x"):

@@ -17,12 +17,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import ClassVar, Final, cast
 
-from hareline.broker.exchanges import erlang_terms
 from hareline.broker.exchanges.bindings import ArgumentsKey, arguments_key
 from hareline.broker.exchanges.destinations import DestinationSet
 from hareline.broker.exchanges.exchange import Arguments, Destination, Exchange, Headers
 from hareline.errors import PreconditionFailed
 from hareline.message import Message
+from hareline.queues.declare import readers
 from hareline.selectors.error import SelectorError
 from hareline.selectors.selector import ERLANG_TERMS, compile_selector
 
@@ -69,7 +69,7 @@ class JmsTopicExchange(Exchange):
         """Raises PreconditionFailed if the argument is missing or not a valid condition."""
         text = arguments.get(CONDITION_ARGUMENT)
         if not isinstance(text, str):
-            raise _refusal(f"expected a string, not {erlang_terms.type_name(text)}")
+            raise _refusal(f"expected a string, not {readers.type_name(text)}")
         try:
             condition = self._conditions.get(text) or _Condition(text)
         except SelectorError as error:

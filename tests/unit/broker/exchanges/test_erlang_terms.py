@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import pytest
 
-from hareline.broker.exchanges.erlang_terms import binary_term, term, type_name
+from hareline.broker.exchanges.erlang_terms import binary_term, term
 from hareline.wire import table
 from hareline.wire.table import Array, Table
 
@@ -51,20 +51,3 @@ def test_text_and_octets_are_written_as_a_binary(value: str | bytes, expected: s
 )
 def test_value_is_written_as_erlang_prints_it(value: object, expected: str) -> None:
     assert term(value) == expected
-
-
-@pytest.mark.parametrize("kind", sorted(table.TYPE_NAMES))
-def test_type_of_every_wire_type_has_the_name_that_rabbitmq_gives_it(kind: str) -> None:
-    body = {
-        **dict.fromkeys("tbB", b"\x01"),
-        **dict.fromkeys("su", b"\x00\x01"),
-        **dict.fromkeys("Ii", b"\x00\x00\x00\x01"),
-        "f": b"\x3f\x80\x00\x00",
-        **dict.fromkeys("lLT", b"\x00" * 7 + b"\x01"),
-        "d": b"\x3f\xf0" + b"\x00" * 6,
-        "D": b"\x01\x00\x00\x00\x0f",
-        **dict.fromkeys("SAFx", b"\x00\x00\x00\x00"),
-        "V": b"",
-    }[kind]
-    value = table.decode_table_body(b"\x01k" + kind.encode() + body)["k"]
-    assert type_name(value) == table.TYPE_NAMES[kind]

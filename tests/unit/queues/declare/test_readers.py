@@ -12,7 +12,7 @@ import pytest
 from hareline.message import Table
 from hareline.queues.declare import readers
 from hareline.queues.declare.readers import InvalidValue
-from hareline.wire.table import Float, SignedInt, Timestamp
+from hareline.wire.table import TYPE_NAMES, Float, SignedInt, Timestamp, decode_table_body
 
 
 @pytest.mark.parametrize(
@@ -36,6 +36,23 @@ from hareline.wire.table import Float, SignedInt, Timestamp
 )
 def test_a_type_has_rabbitmqs_name(value: object, kind: str | None, name: str) -> None:
     assert readers.type_name(value, kind) == name
+
+
+@pytest.mark.parametrize("kind", sorted(TYPE_NAMES))
+def test_type_of_every_wire_type_has_the_name_that_rabbitmq_gives_it(kind: str) -> None:
+    body = {
+        **dict.fromkeys("tbB", b"\x01"),
+        **dict.fromkeys("su", b"\x00\x01"),
+        **dict.fromkeys("Ii", b"\x00\x00\x00\x01"),
+        "f": b"\x3f\x80\x00\x00",
+        **dict.fromkeys("lLT", b"\x00" * 7 + b"\x01"),
+        "d": b"\x3f\xf0" + b"\x00" * 6,
+        "D": b"\x01\x00\x00\x00\x0f",
+        **dict.fromkeys("SAFx", b"\x00\x00\x00\x00"),
+        "V": b"",
+    }[kind]
+    value = decode_table_body(b"\x01k" + kind.encode() + body)["k"]
+    assert readers.type_name(value) == TYPE_NAMES[kind]
 
 
 def test_text_is_printed_as_erlang_prints_it() -> None:

@@ -41,7 +41,7 @@ class ForRabbitMQ:
         self._concerned: dict[str, list[str]] = {}
 
     def head(self, head: Item) -> Item:
-        """What stands in front of the lists."""
+        """The head as RabbitMQ takes it: what stands in front of the lists."""
         if "limits" not in head:
             return head
         return {**head, "limits": self._limits(head["original_vhost_name"], head["limits"])}

@@ -31,6 +31,7 @@ from hareline.queues.declare.table import (
 )
 
 _STREAM: Final = "stream"  # its limits are its retention, whatever its publishers do
+_BOUNDED_BESIDE: Final = tuple(row for row in ROWS if row.bounded_by)
 _BOUND: Final = tuple(word for word, rule in OVERFLOWS.items() if rule.is_bound)
 
 
@@ -134,7 +135,7 @@ def overlaid_by_policy(
             result.pop(argument.name, None)
     # more would not be valid
     result = overlaid(result, _lowered(result, "flow_resume_capacity_bytes", "max_length_bytes"))
-    bounded = {row.field for row in ROWS if any(key in bounds for key in row.bounded_by)}
+    bounded = {row.field for row in _BOUNDED_BESIDE if any(key in bounds for key in row.bounded_by)}
     if "min_message_ttl_ms" in bounded:
         result = overlaid(result, _lowered(result, "min_message_ttl_ms", "message_ttl_ms"))
     if "expires_if_empty" in bounded:

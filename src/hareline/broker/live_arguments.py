@@ -75,11 +75,11 @@ class LiveArguments:
 
     @property
     def defaults(self) -> QueueDefaults:
-        """What queues of this virtual host get that do not say it themselves."""
+        """Values for queues of this virtual host that do not set them."""
         return self._queue_defaults()
 
     def changes_of(self, queue: Queue) -> Changes:
-        """What operators have changed; None: an argument that was taken away."""
+        """Changes of operators; None: an argument that was taken away."""
         return self._changes.get(queue.name, {})
 
     def own(self, queue: Queue) -> Arguments:
@@ -88,7 +88,7 @@ class LiveArguments:
         return overlaid(queue.arguments, changes) if changes else queue.arguments
 
     def in_force(self, queue: Queue) -> QueueArguments:
-        """What the queue goes by now, with policies."""
+        """The arguments that the queue goes by now, with policies."""
         return self._registry.queue_arguments[queue.name]
 
     def refresh(self, queue: Queue) -> None:
@@ -149,7 +149,7 @@ class LiveArguments:
         self._definitions.undo_if_lost(partial(self._undo, queue, self.changes_of(queue), before))
 
     def restore(self, queue: Queue, changes: Changes, *, paused: bool) -> None:
-        """What the definitions kept of a queue, before its messages are there.
+        """Put in force what the definitions kept of a queue, before its messages are there.
 
         Raises PreconditionFailed.
         """
@@ -180,7 +180,7 @@ class LiveArguments:
             )
 
     def _undo(self, queue: Queue, changes: Changes, paused: bool, _error: StoreError) -> None:
-        """What was changed is lost: go back to what was in force before.
+        """Go back to what was in force before, since the change is lost.
 
         A queue that cannot, such as one that holds messages by now, keeps the change until the
         next start. Never raises: what others have changed meanwhile is undone too.

@@ -63,7 +63,7 @@ QUORUM_DELIVERY_LIMIT: Final = 20  # rabbit_quorum_queue, since RabbitMQ 4.0
 
 @dataclass(frozen=True, slots=True)
 class QueueDefaults:
-    """What a virtual host gives to queues that are declared without it.
+    """Values that a virtual host gives to queues that are declared without them.
 
     ``dead_letter_exchange``: for queues without one of their own; None: there is none.
     """
@@ -205,7 +205,7 @@ def _set_lane(
 
 
 def live_limit_of(arguments: QueueArguments) -> LiveLimit | None:
-    """Which consumers receive; None: all."""
+    """The limit of consumers that receive; None: all do."""
     if arguments.single_active_consumer:
         return TakingOver() if arguments.queue_type == "quorum" else LiveLimit(1)
     return LiveLimit(arguments.max_live_consumers) if arguments.max_live_consumers else None
@@ -303,7 +303,7 @@ def make_overflow(
 
 
 def resume_percent_of(arguments: QueueArguments) -> float:
-    """How far an overfull queue's depth must fall, in percent of its limits."""
+    """The depth to which an overfull queue must fall, in percent of its limits."""
     percent = arguments.flow_resume_percent
     return RESUME_PERCENT if percent is None else percent
 
@@ -316,7 +316,7 @@ def has_qpid_limits(raw: Mapping[str, object]) -> bool:
 def dead_letters_of(
     arguments: QueueArguments, name: str, environment: QueueEnvironment, defaults: QueueDefaults
 ) -> DeadLetters | None:
-    """What the queue of this name publishes of its dead messages; None: nothing."""
+    """The part that publishes dead messages of the queue of this name; None: none are."""
     targets = find_targets(
         name,
         environment.vhost_name,

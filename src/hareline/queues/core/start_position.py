@@ -1,4 +1,4 @@
-"""Where a reader begins: the consumer arguments ``x-stream-offset`` and ``x-qpid-replay-period``.
+"""Start positions of readers: ``x-stream-offset`` and ``x-qpid-replay-period`` of basic.consume.
 
 Read by ``amqp.consumer_arguments`` once per consume; ``queues.dispatch.readers`` turns a
 ``StartPosition`` into a place in its queue. docs/non-destructive-queues.md has the table.
@@ -17,6 +17,7 @@ from typing import Final, Literal
 
 from hareline.errors import PreconditionFailed
 from hareline.queues.declare.readers import (
+    INTEGER_TYPES,
     InvalidValue,
     escaped,
     max_age_ms,
@@ -29,9 +30,6 @@ REPLAY_PERIOD: Final = "x-qpid-replay-period"
 
 _DECIMAL: Final = re.compile(r"[+-]?[0-9]{1,19}(\.[0-9]{1,9})?")
 _SECONDS_MAX: Final = 10**15
-_INTEGER_TYPES: Final = frozenset(
-    ("byte", "short", "signedint", "long", "unsignedbyte", "unsignedshort", "unsignedint")
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +120,7 @@ def stream_start(value: object, type_: str, now_ms: int) -> StartPosition:
             raise InvalidValue(f'{{invalid_offset_arg,"{escaped(value)}"}}') from None
     if type_ == "timestamp" and isinstance(value, int):
         return StartPosition("time", value * 1000)
-    if type_ not in _INTEGER_TYPES or not isinstance(value, int):
+    if type_ not in INTEGER_TYPES or not isinstance(value, int):
         raise InvalidValue(f"{{invalid_offset_arg,{type_}}}")
     if value < 0:
         raise InvalidValue(f"{{value_negative,{value}}}")

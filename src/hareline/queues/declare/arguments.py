@@ -27,6 +27,7 @@ from hareline.queues.declare.table import (
 
 DEFAULT_NAME_PREFIX: Final = "amq.gen"
 NAME_PREFIX_MAX_OCTETS: Final = 64
+_ORDERINGS: Final = tuple(each.field for each in ARGUMENTS if each.field and each.is_ordering)
 
 
 def parse_queue_arguments(
@@ -105,11 +106,7 @@ class _Reading:
                 )
 
     def check_one_ordering(self) -> None:
-        names = [
-            self.names[each.field]
-            for each in ARGUMENTS
-            if each.is_ordering and each.field in self.names
-        ]
+        names = [self.names[field] for field in _ORDERINGS if field in self.names]
         if len(names) > 1:
             raise self._contradiction(names[0], names[1], "a queue has one ordering")
 
@@ -212,7 +209,7 @@ def overlaid(
 
 
 def server_named_prefix(arguments: Mapping[str, object]) -> str:
-    """How a server-named queue's name begins, without the dash: ``amq.gen`` or x-name-prefix.
+    """The begin of a server-named queue's name, without its dash: ``amq.gen`` or x-name-prefix.
 
     A prefix that is empty or no text is ignored, and it is not compared on redeclare (RabbitMQ 4.3,
     ``server_named_queue_prefix``). Raises PreconditionFailed above 64 octets.
@@ -321,7 +318,7 @@ def _described(given: _Given | None) -> str:
 
 
 def _term(value: object) -> object:
-    """What Erlang compares: widths and kinds of text fall away, true and 1 and 1.0 stay apart."""
+    """The term that Erlang compares: without widths and kinds of text; true, 1 and 1.0 differ."""
     if isinstance(value, str):
         return value.encode("utf-8", "surrogateescape")
     if isinstance(value, bool):

@@ -25,10 +25,10 @@ PRIORITY_MAX: Final = 255
 LONG_MAX: Final = 2**63 - 1
 
 # rabbit_amqqueue: ?INTEGER_ARG_TYPES
-_INTEGER_TYPES: Final = frozenset(
+INTEGER_TYPES: Final = frozenset(
     ("byte", "short", "signedint", "long", "unsignedbyte", "unsignedshort", "unsignedint")
 )
-_NUMBER_TYPES: Final = _INTEGER_TYPES | {"float", "double", "timestamp"}
+_NUMBER_TYPES: Final = INTEGER_TYPES | {"float", "double", "timestamp"}
 
 
 class InvalidValue(Exception):
@@ -65,7 +65,7 @@ def type_name(value: object, kind: str | None = None) -> str:
 
 def any_integer(value: object, type_: str) -> int:
     """``check_int_arg``."""
-    if type_ not in _INTEGER_TYPES or not isinstance(value, int):
+    if type_ not in INTEGER_TYPES or not isinstance(value, int):
         raise InvalidValue(quoted(f"expected integer, got {type_}"))
     return int(value)
 
@@ -359,7 +359,7 @@ def _qpid_map(value: object, type_: str) -> Mapping[str, object]:
 
 
 def escaped(string: str) -> str:
-    """What Erlang puts between the quotes of a printed string."""
+    """A string as Erlang prints it between quotes."""
     return string.replace("\\", "\\\\").replace('"', '\\"')
 
 

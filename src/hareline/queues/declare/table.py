@@ -204,7 +204,6 @@ class OverflowRule(NamedTuple):
 
 
 # fmt: off
-#: The first is what a full queue does by default.
 OVERFLOWS: Final[Mapping[OverflowPolicy, OverflowRule]] = {
     "drop-head": OverflowRule(
         "the oldest message is dropped or dead-lettered (the default)",

@@ -11,9 +11,13 @@ from hareline import events
 from hareline.errors import PreconditionFailed, StoreError
 from hareline.message import Table
 from hareline.queues.paused import is_paused
+from hareline.queues.policies import overflow
 from hareline.queues.queue import Queue
+from tests.support.consumers import RecordingConsumer
 from tests.support.messages import make_message
-from tests.support.vhosts import declare
+from tests.support.timers import ManualTimers
+from tests.support.turns import ManualTurn
+from tests.support.vhosts import declare, make_vhost
 from tests.unit.broker.test_durable_vhost import Stand
 
 LIMIT = {"x-max-length": 10}
@@ -170,3 +174,218 @@ def test_what_cannot_be_undone_is_reported_and_the_rest_is_undone() -> None:
     assert event is events.DEFINITION_IMPOSSIBLE
     assert fields["what"] == "arguments of queue 'held'"
     assert "it holds 1 messages" in str(fields["problem"])
+
+
+# ------------------------------------------------------------------------- each argument at once
+
+
+class Living:
+    def __init__(self) -> None:
+        self.turn = ManualTurn()
+        self.timers = ManualTimers(on_rung=self.turn.run)
+        self.vhost = make_vhost(self.turn, timers=self.timers)
+        self.dead = declare(self.vhost, "dead")
+
+    def queue(self, **arguments: Any) -> Queue:
+        return declare(self.vhost, "q", arguments=names(arguments))
+
+    def change(self, **changes: Any) -> None:
+        self.vhost.live_arguments.change(self.vhost.queues["q"], names(changes))
+
+
+def names(arguments: dict[str, Any]) -> dict[str, Any]:
+    return {name.replace("_", "-"): value for name, value in arguments.items()}
+
+
+def put(queue: Queue, count: int, size: int = 10) -> list[int]:
+    return [queue.put(make_message(b"%d" % number + b"." * (size - 1))) for number in range(count)]
+
+
+def stops_publishers(queue: Queue) -> bool:
+    return queue.overflow is not None and queue.overflow.stops_publishers
+
+
+@pytest.fixture
+def stand() -> Living:
+    return Living()
+
+
+@pytest.mark.parametrize("paged", [False, True])
+def test_a_lower_limit_trims_in_shares(
+    stand: Living, monkeypatch: pytest.MonkeyPatch, paged: bool
+) -> None:
+    monkeypatch.setattr(overflow, "DROPPED_AT_ONCE", 10)
+    queue = stand.queue(
+        **({"x_max_length": 1000} if paged else {}),
+        x_dead_letter_exchange="",
+        x_dead_letter_routing_key="dead",
+    )
+    put(queue, 100)
+    stand.turn.run()
+    stand.change(x_max_length=5)
+    assert queue.ready_count == 100
+    stand.turn.step()
+    assert queue.ready_count == 90
+    put(queue, 1)  # is no reason to drop all the rest at once
+    assert queue.ready_count == 91
+    stand.turn.run()
+    assert queue.ready_count == 5
+    assert stand.dead.ready_count == 96
+    put(queue, 1)
+    assert queue.ready_count == 5
+
+
+def test_a_lower_limit_of_octets_counts_what_was_there(stand: Living) -> None:
+    queue = stand.queue()
+    put(queue, 10)
+    stand.change(x_max_length_bytes=45)
+    stand.turn.run()
+    assert queue.ready_count == 4
+    stand.change(x_max_length_bytes=None)
+    put(queue, 20)
+    assert queue.ready_count == 24
+    assert not queue.needs_admission
+
+
+def test_the_policy_at_the_limit_changes(stand: Living) -> None:
+    queue = stand.queue(x_max_length=2)
+    put(queue, 3)
+    stand.change(x_overflow="reject-publish")
+    assert put(queue, 1) == [0]
+    stand.change(x_overflow="none")
+    assert put(queue, 2) == [1, 1]
+    assert queue.ready_count == 4
+    stand.change(x_overflow="drop-head")
+    stand.turn.run()
+    assert queue.ready_count == 2
+
+
+def test_a_limit_that_is_lifted_lets_stopped_publishers_go_on(stand: Living) -> None:
+    queue = stand.queue(x_max_length=2, x_overflow="flow-control")
+    put(queue, 3)
+    assert stops_publishers(queue)
+    stand.change(x_max_length=10)
+    assert not stops_publishers(queue)
+    put(queue, 9)
+    assert stops_publishers(queue)
+    stand.change(x_overflow="none")
+    assert not stops_publishers(queue)
+
+
+def test_limits_by_qpids_names_begin_with_an_empty_queue(stand: Living) -> None:
+    queue = stand.queue()
+    put(queue, 1)
+    with pytest.raises(PreconditionFailed, match=r"from an empty queue on.*purge the queue"):
+        stand.change(maximumQueueDepthMessages=5)
+    queue.purge()
+    stand.change(maximumQueueDepthMessages=2, overflowPolicy="RING")
+    put(queue, 3)
+    assert queue.ready_count == 2
+    stand.change(maximumQueueDepthMessages=1)
+    stand.turn.run()
+    assert queue.ready_count == 1
+
+
+def test_a_time_to_live_is_for_messages_that_come(stand: Living) -> None:
+    queue = stand.queue()
+    put(queue, 2)
+    stand.change(x_message_ttl=100)
+    put(queue, 3)
+    stand.timers.advance(200)
+    assert queue.ready_count == 2
+    stand.change(x_message_ttl=None)
+    put(queue, 1)
+    stand.timers.advance(200)
+    assert queue.ready_count == 3
+
+
+def test_dead_letters_go_to_another_place(stand: Living) -> None:
+    queue = stand.queue()
+    put(queue, 3)
+    entries = [entry for _ in range(3) if (entry := queue.get()) is not None]
+    queue.reject(entries[:1])
+    stand.change(x_dead_letter_exchange="", x_dead_letter_routing_key="dead")
+    queue.reject(entries[1:2])
+    assert stand.dead.ready_count == 1
+    assert queue.dead_letters is not None
+    stand.change(x_dead_letter_routing_key="nowhere")
+    assert queue.dead_letters.published_count == 1
+    queue.reject(entries[2:])
+    assert stand.dead.ready_count == 1
+    stand.change(x_dead_letter_exchange=None, x_dead_letter_routing_key=None)
+    assert queue.dead_letters is None
+
+
+def test_a_delivery_limit_counts_what_came_back_before(stand: Living) -> None:
+    queue = stand.queue()
+    put(queue, 1)
+    for _ in range(3):
+        entry = queue.get()
+        assert entry is not None
+        queue.release([entry])
+    stand.change(x_delivery_limit=3)
+    entry = queue.get()
+    assert entry is not None
+    queue.release([entry])
+    assert queue.ready_count == 0
+
+
+def test_a_lease_begins_is_longer_and_ends(stand: Living) -> None:
+    stand.queue()
+    stand.change(x_expires=1_000)
+    stand.timers.advance(900)
+    stand.change(x_expires=5_000)
+    stand.timers.advance(4_900)
+    assert "q" in stand.vhost.queues
+    stand.change(x_expires=None)
+    stand.timers.advance(60_000)
+    assert "q" in stand.vhost.queues
+    stand.change(x_expires=1_000)
+    stand.timers.advance(1_001)
+    assert "q" not in stand.vhost.queues
+
+
+def test_a_hold_begins_and_ends_when_nothing_is_held(stand: Living) -> None:
+    queue = stand.queue()
+    stand.change(x_hold_on_publish=True)
+    queue.put(make_message(b"m", headers=Table({"x-delay": 100})))
+    assert (queue.held_count, queue.ready_count) == (1, 0)
+    with pytest.raises(PreconditionFailed, match="it holds 1 messages"):
+        stand.change(x_hold_on_publish=False)
+    stand.timers.advance(101)
+    stand.change(x_hold_on_publish=False)
+    queue.put(make_message(b"m", headers=Table({"x-delay": 100})))
+    assert (queue.held_count, queue.ready_count) == (0, 2)
+
+
+def test_single_active_consumer_changes_without_consumers(stand: Living) -> None:
+    queue = stand.queue()
+    first = RecordingConsumer(queue)
+    queue.add_consumer(first)
+    with pytest.raises(PreconditionFailed, match="it has 1 consumers; cancel them first"):
+        stand.change(x_single_active_consumer=True)
+    queue.remove_consumer(first)
+    stand.change(x_single_active_consumer=True)
+    consumers = [RecordingConsumer(queue) for _ in range(2)]
+    for consumer in consumers:
+        queue.add_consumer(consumer)
+    assert [consumer.is_live for consumer in consumers] == [True, False]
+
+
+def test_a_stream_keeps_less(stand: Living) -> None:
+    queue = declare(stand.vhost, "q", is_durable=True, arguments={"x-queue-type": "stream"})
+    put(queue, 10)
+    stand.turn.run()
+    stand.change(x_max_length_bytes=50)
+    stand.turn.run()
+    assert queue.ready_count == 5
+    stand.change(x_max_age="1s")
+    stand.turn.run()
+    stand.timers.advance(2_000)
+    assert queue.ready_count == 0
+
+
+def test_a_change_between_the_kinds_of_queues_that_are_only_read(stand: Living) -> None:
+    stand.queue(x_max_length=5)
+    with pytest.raises(PreconditionFailed, match=r"'x-non-destructive'.*cannot change"):
+        stand.change(x_non_destructive=True)

@@ -19,6 +19,7 @@ from hareline.errors import PreconditionFailed
 from hareline.queues.declare.arguments import (
     check_equivalent,
     check_queue_type_properties,
+    overlaid,
     parse_queue_arguments,
     server_named_prefix,
 )
@@ -835,6 +836,13 @@ VALUES = st.one_of(
     ),
 )
 TABLES = st.dictionaries(st.sampled_from(sorted([*BY_NAME, "x-foo"])), VALUES, max_size=6)
+
+
+def test_an_overlay_replaces_by_meaning() -> None:
+    declared = {"qpid.max_count": 5, "x-other": 1}
+    assert overlaid(declared, {"x-max-length": 7}) == {"x-other": 1, "x-max-length": 7}
+    assert overlaid(declared, {"x-max-length": None}) == {"x-other": 1}
+    assert overlaid(declared, {"x-other": None}) == {"qpid.max_count": 5}
 
 
 @given(TABLES)

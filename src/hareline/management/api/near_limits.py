@@ -299,21 +299,18 @@ def _of_queues(vhost: VirtualHost) -> Iterator[Use | None]:
         arguments = vhost.queue_arguments.get(queue.name)
         if arguments is not None:
             yield from _of_argument(
-                place,
-                "max_consumers",
-                queue.consumer_count,
-                arguments.max_consumers,
-                "further consumers are refused",
+                place, "max_consumers", queue.consumer_count, arguments.max_consumers
             )
 
 
 def _of_argument(
-    place: tuple[str, str, str], field: str, value: int, limit: int | None, consequence: str
+    place: tuple[str, str, str], field: str, value: int, limit: int | None, at_limit: str = ""
 ) -> Iterator[Use]:
-    if limit is not None:
-        row = BY_FIELD[field]
+    row = BY_FIELD[field]
+    if limit is not None and row.limit is not None:
         unit: Unit = "bytes" if row.is_bytes else "count"
-        yield Use(*place, row.name, row.limits, unit, value, limit, consequence)
+        consequence = row.limit.at_limit or at_limit
+        yield Use(*place, row.name, row.limit.title, unit, value, limit, consequence)
 
 
 def _near_limits_route() -> dict[str, Any]:

@@ -116,6 +116,13 @@ class PolicyKey:
         return not isinstance(result, int) or -_NUMBER_MAX <= result < _NUMBER_MAX
 
 
+class Limit(NamedTuple):
+    """A limit of a queue. ``at_limit``: empty where its overflow policy says what happens then."""
+
+    title: str
+    at_limit: str = ""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Argument:
     """One row. ``field`` None: accepted, without effect.
@@ -125,8 +132,8 @@ class Argument:
     ``same_as_absent`` is the text that a redeclaration may leave out, or add. ``is_ordering``: it
     makes the queue one of an ordering, so no two of these go together. ``live``: it can be changed
     while the queue works. ``policy``: RabbitMQ's key for it; what else is live has a key of ours.
-    ``bounded_by``: keys of operator policies that it must not get around. ``limits``: the title of
-    the limit that it sets. ``is_for_quorum_in_rabbitmq``: RabbitMQ refuses it for classic queues.
+    ``bounded_by``: keys of operator policies that it must not get around. ``limit``: for lists of
+    limits in use. ``is_for_quorum_in_rabbitmq``: RabbitMQ refuses it for classic queues.
     """
 
     name: str
@@ -146,7 +153,7 @@ class Argument:
     live: Live | None = None
     policy: PolicyKey | None = None
     bounded_by: tuple[str, ...] = ()
-    limits: str = ""
+    limit: Limit | None = None
     is_for_quorum_in_rabbitmq: bool = False
     field: str | None = None
 
@@ -292,14 +299,14 @@ class QueueArguments:
         "Maximum messages", 10_000,
         "How many ready messages the queue holds before the overflow rule applies.",
         aliases=_also(read.qpid_limit, "qpid.max_count", "maximumQueueDepthMessages"),
-        live="limits", limits="Messages",
+        live="limits", limit=Limit("Messages"),
         policy=PolicyKey("maximum length", read.natural, "smaller")))
     max_length_bytes: int | None = _by(Argument("x-max-length-bytes", read.natural, _ANY, _LIMITS,
         "Maximum bytes", 104_857_600,
         "How many bytes of ready messages the queue holds before the overflow rule applies.",
         aliases=_also(
             read.qpid_limit, "qpid.max_size", "x-qpid-capacity", "maximumQueueDepthBytes"),
-        is_bytes=True, live="limits", limits="Bytes of messages",
+        is_bytes=True, live="limits", limit=Limit("Bytes of messages"),
         policy=PolicyKey("maximum length in bytes", read.natural, "smaller")))
     #: If only Qpid's names set limits, these bound nothing until a policy is named: "none".
     overflow: OverflowPolicy | None = _by(  # noqa: RUF009 - makes a field
@@ -308,7 +315,7 @@ class QueueArguments:
         _QUEUES, _LIMITS, "On overflow", "reject-publish",
         "What happens to a message when the queue is full.",
         aliases=_also(read.qpid_choice(_QPID_OVERFLOWS, "invalid_overflow", any_case=True),
-                   "qpid.policy_type")
+                      "qpid.policy_type")
         + _also(read.qpid_choice(_QPID_OVERFLOWS, "invalid_overflow"), "overflowPolicy"),
         live="limits", bounded_by=("max-length", "max-length-bytes"),
         policy=PolicyKey("overflow value", read.one_of(*RABBITMQ_OVERFLOWS), "operator")))
@@ -440,7 +447,8 @@ class QueueArguments:
     #: More are refused.
     max_consumers: int | None = _by(Argument("x-max-consumers", read.at_least_one, _ANY,
         _CONSUMERS, "Maximum consumers", 10, "A consumer too many is refused.",
-        page="consumers#who-may-consume", live="consumers", limits="Consumers"))
+        page="consumers#who-may-consume", live="consumers",
+        limit=Limit("Consumers", "further consumers are refused")))
     #: More wait for their turn; 0 is no limit.
     max_live_consumers: int | None = _by(Argument("maximumLiveConsumers", _COUNT, _QUEUES,
         _CONSUMERS, "Maximum live consumers", 2,
@@ -489,9 +497,9 @@ class QueueArguments:
                     "invalid_message_durability"),
         _CLASSIC, _KEEPING, "Message durability", "always",
         "Which messages a durable queue keeps over a restart.",
-        aliases=_also(read.qpid_choice({"DEFAULT": "default", "ALWAYS": "always", "NEVER": "never"},
-                                    "invalid_message_durability"),
-                   "qpid.message_durability", "messageDurability")))
+        aliases=_also(read.qpid_choice(
+            {"DEFAULT": "default", "ALWAYS": "always", "NEVER": "never"},
+            "invalid_message_durability"), "qpid.message_durability", "messageDurability")))
     max_age_ms: int | None = _by(Argument("x-max-age", read.max_age_ms, _STREAM, _KEEPING,
         "Maximum age", "7D",
         "A stream drops messages that are older: a number and Y, M, D, h, m or s.",

@@ -21,7 +21,7 @@ from hareline.amqp.context import Context
 from hareline.auth.networks import Networks
 from hareline.auth.peer import Peer
 from hareline.events import Report
-from hareline.management.api import ROUTERS, metrics
+from hareline.management.api import metrics, routes_of
 from hareline.management.api.app import create_app
 from hareline.management.api.site import ListenerFacts, NodeFacts, ResourceFacts, Site
 from hareline.management.authentication import Authenticator
@@ -95,38 +95,37 @@ class HttpSide:
             parts.report,
             self._takes_passwords,
         )
-        self.site = Site(context, authenticator, parts.settings, self._node())
+        self.site = Site(context, authenticator, parts.settings, self._node(), parts.administration)
         self.site.sampler = parts.statistics.sampler
-        self.site.administration = parts.administration
         self.site.metrics = self._metrics()
         access = StreamAccess(
             authenticator, context.users, context.vhosts, context.identity.broker_id
         )
         self._streams = self._stream_service(access)
-        routers = [router(self.site) for router in ROUTERS]
-        routers += [
-            self._replay_service(authenticator).router(),
-            self._streams.router(),
-            ReaderService(access).router(),
-            web_ui_router(),
+        routes = [
+            *routes_of(self.site),
+            *self._replay_service(authenticator).router().routes,
+            *self._streams.router().routes,
+            *ReaderService(access).router().routes,
+            *web_ui_router().routes,
         ]
         forwarded_by = Networks(parts.settings().management.forwarded_by)
         door = self._websocket_door(forwarded_by)
         if door is not None:
-            routers.append(door.router())
+            routes += door.router().routes
         asks_for_rights = any(each.asks_for_rights for each in context.logins.backends)
         apps = {
             "http": create_app(
                 self.health,
-                routers,
+                routes,
                 forwarded_by,
                 report=parts.report,
                 asks_for_rights=asks_for_rights,
             )
         }
         if any(each.serves == "metrics" for each in addresses):
-            routers_of_metrics = [metrics.router(self.site)]
-            apps["metrics"] = create_app(self.health, routers_of_metrics, forwarded_by)
+            routes_of_metrics = metrics.router(self.site).routes
+            apps["metrics"] = create_app(self.health, routes_of_metrics, forwarded_by)
             apps["metrics"].state.pace = apps["http"].state.pace
 
         def timeout_s() -> float:

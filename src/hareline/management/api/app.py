@@ -1,6 +1,6 @@
 """The HTTP application on the management port: what all routes have in common.
 
-``hareline.server.http_side`` gives it the routers. It has the health check for containers, finds
+``hareline.server.http_side`` gives it the routes. It has the health check for containers, finds
 paths as they came (``management.paths``), makes answers of errors, and describes all routes;
 requests of other sites come no further than ``management.protection``.
 
@@ -18,8 +18,9 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from fastapi import APIRouter, FastAPI, Request, Response
+from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
+from starlette.routing import BaseRoute
 
 from hareline import __version__, events
 from hareline.administration import AdministrationError
@@ -47,13 +48,13 @@ _REQUEST_MAX: Final = 1_024
 
 def create_app(
     read_health: Callable[[], Health],
-    routers: Sequence[APIRouter] = (),
+    routes: Sequence[BaseRoute] = (),
     proxies: Networks = NO_PROXIES,
     *,
     report: Report | None = None,
     asks_for_rights: bool = False,
 ) -> FastAPI:
-    """The application with these routers. ``proxies`` are believed when they name a client.
+    """The application with these routes. ``proxies`` are believed when they name a client.
 
     ``report``: the log, which has refusals of administrative acts. ``asks_for_rights``: rights may
     have to be asked for (``management.pending_rights``).
@@ -82,9 +83,7 @@ def create_app(
     async def openapi() -> Response:
         return Response(await description.octets(), media_type="application/json")
 
-    for router in routers:
-        # not include_router: FastAPI would build all of them again, while the first request waits
-        app.router.routes.extend(router.routes)
+    app.router.routes.extend(routes)
     if asks_for_rights:
         app.add_middleware(PendingRights)
     app.add_middleware(RawPaths)

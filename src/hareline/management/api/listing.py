@@ -7,7 +7,7 @@ A route of a resource module ends with::
 ``describe`` makes the JSON object of an item. ``name_of`` and ``keys`` are what filter and sort
 need of an item without describing it: with them, only the items of the page asked for are
 described. Without ``page`` the answer is an array of all; with it, an object with ``items`` and
-counts (``api.openapi.Page``). The rules and the refusals are RabbitMQ's.
+counts (``api.answers.Page``). The rules and the refusals are RabbitMQ's.
 
 Invariant: no step runs longer than a share (``management.pace``) at one go.
 """
@@ -25,9 +25,8 @@ from fastapi import Request
 from fastapi.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from hareline.management.api.answers import answer
+from hareline.management.api.answers import PAGE_SIZE, PAGE_SIZE_MAX, answer
 from hareline.management.api.name_filter import NameFilter
-from hareline.management.api.openapi import PAGE_SIZE, PAGE_SIZE_MAX
 from hareline.management.bodies import HeldBody
 from hareline.management.pace import Share, pace_of
 from hareline.management.refusals import Refusal

@@ -9,54 +9,16 @@ Invariant: these say what a route does and change nothing in it.
 from __future__ import annotations
 
 import re
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final
 
 from fastapi import FastAPI
 from pydantic import BaseModel
 
-from hareline.management.api.answers import PROBLEMS
+from hareline.management.api.answers import LIST_PARAMETERS, PROBLEMS, Page
+from hareline.management.routes import document_of
 
-PAGE_SIZE: Final = 100
-PAGE_SIZE_MAX: Final = 500
 _REFERENCE: Final = "#/components/schemas/{model}"
 _PLACE: Final = re.compile(r"{(\w+)}")
-
-Item = TypeVar("Item", bound=BaseModel)
-
-
-class Page(BaseModel, Generic[Item]):
-    """The answer with ``page``: some of the items, and how many there are."""
-
-    items: list[Item]
-    page: int
-    page_count: int
-    page_size: int
-    item_count: int
-    filtered_count: int
-    total_count: int
-
-
-def _parameter(name: str, kind: str, description: str) -> dict[str, Any]:
-    return {
-        "name": name,
-        "in": "query",
-        "required": False,
-        "description": description,
-        "schema": {"type": kind},
-    }
-
-
-#: For ``openapi_extra=`` of a route that ends with ``listing``.
-LIST_PARAMETERS: Final = (
-    _parameter("page", "integer", "Which page, from 1. Without it all items come as an array."),
-    _parameter("page_size", "integer", f"Items of a page, up to {PAGE_SIZE_MAX}."),
-    _parameter("name", "string", "Only items whose name contains this, in any case."),
-    _parameter("use_regex", "boolean", "Whether `name` is a regular expression."),
-    _parameter("sort", "string", "Column to sort by; of nested ones with dots between."),
-    _parameter("sort_reverse", "boolean", "Whether the order is reversed."),
-    _parameter("columns", "string", "Columns to answer with, separated by commas."),
-    _parameter("disable_stats", "boolean", "Whether rates and statistics are left out."),
-)
 
 
 def list_route(item: type[BaseModel]) -> dict[str, Any]:
@@ -89,6 +51,7 @@ def description_of(app: FastAPI) -> dict[str, Any]:
     """The OpenAPI document, with the names in paths that routes read from the request."""
     described = FastAPI.openapi(app)
     schemas = described.setdefault("components", {}).setdefault("schemas", {})
+    rows = document_of(app.routes, app.title, app.version)
     for path, operations in described["paths"].items():
         for operation in operations.values():
             for content in operation.get("requestBody", {}).get("content", {}).values():
@@ -100,4 +63,7 @@ def description_of(app: FastAPI) -> dict[str, Any]:
                 for name in _PLACE.findall(path)
                 if name not in known
             ]
+    for path, operations in rows["paths"].items():
+        described["paths"].setdefault(path, {}).update(operations)
+    schemas.update(rows["components"]["schemas"])
     return described

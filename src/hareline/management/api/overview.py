@@ -156,7 +156,7 @@ def _product(site: Site) -> dict[str, Any]:
         "crypto_lib_version": "",
         "release_series_support_status": "supported",
         "disable_stats": False,
-        "is_op_policy_updating_enabled": site.administration is not None,
+        "is_op_policy_updating_enabled": True,
         "enable_queue_totals": False,
         "default_queue_type": "classic",
         "message_stats": {},

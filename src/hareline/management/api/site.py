@@ -1,8 +1,6 @@
-"""What every route of the API is given: the broker's parts, and facts about the process.
+"""Parts of the broker that all routes of the API are given, and facts about the process.
 
-``hareline.server.http_side`` makes one ``Site`` when the management port opens. A resource module
-gets it in ``router(site)`` and keeps nothing of its own. Parts that a broker may lack are None, and
-a route that needs one says so by a 503 or leaves its keys out.
+``hareline.server.http_side`` makes one ``Site`` when the management port opens.
 
 Invariant: nothing here changes the broker; routes do, by the same calls as ``amqp``.
 """
@@ -70,8 +68,7 @@ class NodeFacts:
 
 @dataclass(slots=True)
 class Site:
-    """``sampler`` (``hareline.statistics``), ``administration`` and ``metrics`` are None where the
-    broker has none.
+    """``sampler`` (``hareline.statistics``) and ``metrics`` are None where the broker has none.
 
     ``changes``: what changed since the port opened; None before.
     """
@@ -80,8 +77,8 @@ class Site:
     authenticator: Authenticator
     settings: Callable[[], Settings]
     node: NodeFacts
+    administration: Administration
     sampler: Sampler | None = None
-    administration: Administration | None = None
     metrics: MetricsSource | None = None
     changes: ChangeLog | None = None
 

@@ -14,8 +14,8 @@ from fastapi.responses import StreamingResponse
 from starlette.requests import ClientDisconnect
 
 from hareline.management.api import listing as listing_module
+from hareline.management.api.answers import PAGE_SIZE, PAGE_SIZE_MAX
 from hareline.management.api.listing import Pieces, answer_with_list, listing, picked
-from hareline.management.api.openapi import PAGE_SIZE, PAGE_SIZE_MAX
 from hareline.management.bodies import BodiesInFlight
 from hareline.management.pace import Pace
 from hareline.management.refusals import Refusal

@@ -31,9 +31,7 @@ from hareline.management.api import (
     metrics,
     near_limits,
     nodes,
-    one_node,
     overview,
-    parameters,
     policies,
     product,
     publishing,
@@ -46,7 +44,6 @@ from hareline.management.api import (
     unacknowledged,
     users,
     vhosts,
-    whoami,
 )
 from hareline.management.api.call import Routes
 from hareline.management.api.site import Site
@@ -54,15 +51,12 @@ from hareline.management.api.site import Site
 ROUTERS: Final[tuple[Callable[[Site], APIRouter], ...]] = (
     overview.router,
     nodes.router,
-    one_node.router,
     connections.router,
     channels.router,
     consumers.router,
     exchanges.router,
     queues.router,
     bindings.router,
-    whoami.router,
-    product.router,
     health.router,
     topology_changes.router,
     binding_changes.router,
@@ -71,9 +65,6 @@ ROUTERS: Final[tuple[Callable[[Site], APIRouter], ...]] = (
     message_files.router,
     unacknowledged.router,
     queue_operations.router,
-    parameters.router,
-    policies.router,
-    definitions.router,
     metrics.router,
     route_test.router,
     queue_arguments.router,
@@ -92,6 +83,12 @@ TABLE: Final[tuple[Routes, ...]] = (
     users.limits_routes,
     vhosts.routes,
     vhosts.limits_routes,
+    policies.policy_routes,
+    policies.routes,
+    definitions.routes,
+    product.routes,
+    product.node_routes,
+    product.whoami_routes,
 )
 
 

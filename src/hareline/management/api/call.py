@@ -160,12 +160,13 @@ class Call:
     """
 
     __slots__ = (
-        *("_entered", "_needed", "_row", "_rules"),
+        *("_entered", "_needed", "_row", "_rules", "_user"),
         *("access", "octets", "request", "site", "who"),
     )
     who: Caller
     access: AccessChecker
-    _rules: AccessRules
+    _rules: AccessRules  # by which ``access`` was made, and the user
+    _user: User
 
     def __init__(self, site: Site, request: Request, row: Row) -> None:
         self.site = site
@@ -282,8 +283,8 @@ class Call:
         """Enter a virtual host. Raises Refusal."""
         self._entered = self.who.enter(vhost_name)
         self.site.context.clock.refresh()
-        self.access = self.site.users.checker(self.who.user, vhost_name, self.who.host)
-        self._rules = self.site.users.rules
+        self._user, self._rules = self.who.user, self.site.users.rules
+        self.access = self.site.users.checker(self._user, vhost_name, self.who.host)
 
     def require(self, right: Right, resource: Resource, name: str) -> None:
         """Raise AccessRefused unless the user has this right, now and at each ``renew``."""
@@ -299,7 +300,7 @@ class Call:
         vhost, users = self.vhost, self.site.users
         if self.site.vhosts.get(vhost.name) is not vhost:
             raise not_found(f"vhost '{vhost.name}' is deleted")
-        old = self.who.user
+        old = self._user
         user: User | None = old
         if old.backend != INTERNAL:  # what a token says holds for the request
             self._check_expiry()
@@ -315,11 +316,11 @@ class Call:
         access = users.checker(user, vhost.name, who.host)
         for right in self._needed:
             access.require(*right)
-        self.who, self.access, self._rules = who, access, users.rules
+        self.who, self.access, self._user, self._rules = who, access, user, users.rules
 
     def _check_expiry(self) -> None:
         """Raise Refusal if the login, which another backend has granted, has ended."""
-        clock, user = self.site.context.clock, self.who.user
+        clock, user = self.site.context.clock, self._user
         clock.refresh()
         if user.expires_ms is not None and user.expires_ms <= clock.now_ms:
             raise Refusal(401, "not_authorised", f"the token of user '{user.name}' has expired")

@@ -87,6 +87,11 @@ def parameter(
     return {"name": name, "in": place, "required": required, **said, "schema": described}
 
 
+def integer(minimum: int, maximum: int, default: int) -> dict[str, Any]:
+    """The schema of a number, for ``parameter``."""
+    return {"type": "integer", "minimum": minimum, "maximum": maximum, "default": default}
+
+
 def document_of(routes: Iterable[routing.BaseRoute], title: str, version: str) -> dict[str, Any]:
     """The OpenAPI document of all routes that are described."""
     described = [each for each in routes if isinstance(each, Route) and each.include_in_schema]

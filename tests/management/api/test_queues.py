@@ -8,8 +8,11 @@ import pytest
 from fastapi import Request
 
 from hareline.amqp.connection import Connection
-from hareline.management.api import channels, connections
-from hareline.management.api.consumers import describe_consumer
+from hareline.management.api.connections import (
+    describe_channels,
+    describe_connections,
+    describe_consumer,
+)
 from hareline.management.api.queues import Queues
 from hareline.management.api.rates import Rates
 from hareline.net.shell import ConnectionShell
@@ -241,8 +244,8 @@ def test_what_ends_while_a_list_is_made_is_described_as_it_was(broker: ApiBroker
         assert queue.is_deleted
         return [
             Queues(site, request).describe((vhost, queue)),
-            channels.describe(site, rates)(found),
-            connections.describe(site, rates)(live),
+            describe_channels(site, rates)(found),
+            describe_connections(site, rates)(live),
             describe_consumer(site, live, consumer),
         ]
 

@@ -17,9 +17,7 @@ from hareline.management.api import (
     binding_changes,
     bindings,
     changes,
-    channels,
     connections,
-    consumers,
     dead_letters,
     definitions,
     documentation,
@@ -49,11 +47,6 @@ from hareline.management.api.call import Routes
 from hareline.management.api.site import Site
 
 ROUTERS: Final[tuple[Callable[[Site], APIRouter], ...]] = (
-    overview.router,
-    nodes.router,
-    connections.router,
-    channels.router,
-    consumers.router,
     exchanges.router,
     queues.router,
     bindings.router,
@@ -78,6 +71,11 @@ ROUTERS: Final[tuple[Callable[[Site], APIRouter], ...]] = (
 
 #: The rows of all resources; of two that fit a path the first counts.
 TABLE: Final[tuple[Routes, ...]] = (
+    overview.routes,
+    nodes.routes,
+    connections.routes,
+    connections.channel_routes,
+    connections.consumer_routes,
     users.routes,
     users.permissions_routes,
     users.limits_routes,

@@ -22,8 +22,8 @@ from hareline.auth.users import Identity, User
 from hareline.broker.vhost import VirtualHost
 from hareline.management.api.access import Caller, caller
 from hareline.management.api.answers import answer
+from hareline.management.api.connections import channels_of, open_connections_of
 from hareline.management.api.listing import natural
-from hareline.management.api.live import channels_of, open_connections_of
 from hareline.management.api.openapi import one_route
 from hareline.management.api.site import Site
 from hareline.management.pace import Share, pace_of

@@ -11,23 +11,21 @@ import time
 from collections.abc import Mapping
 from typing import Any, Final
 
-from fastapi import APIRouter, Request
-from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict
+from starlette.responses import Response
 
 from hareline import __version__
-from hareline.management.api.access import caller
 from hareline.management.api.answers import answer, not_found
+from hareline.management.api.call import Call, Routes
 from hareline.management.api.listing import listing, picked_columns
-from hareline.management.api.openapi import list_route, one_route
 from hareline.management.api.overview import PRODUCT, RATES_MODE, contexts, exchange_types
 from hareline.management.api.queues import type_of
 from hareline.management.api.rates import Rates
 from hareline.management.api.site import Site
-from hareline.management.pace import Share, pace_of
-from hareline.management.paths import name_in_path
 from hareline.statistics.deliveries import Deliveries
 from hareline.statistics.readings import queue_facts
+
+routes = Routes("nodes", needs="monitoring")
 
 #: Plugins of RabbitMQ that do what this broker does by itself.
 PLUGINS: Final = (
@@ -161,84 +159,78 @@ def describe(site: Site, rates: Rates) -> dict[str, Any]:
     return row
 
 
-def router(site: Site) -> APIRouter:
-    """The routes."""
-    router = APIRouter(tags=["nodes"])
-
-    def check_name(request: Request) -> None:
-        if name_in_path(request.path_params["node"]) != site.node.name:
-            raise not_found()
-
-    @router.get("/api/nodes", **list_route(NodeInfo))
-    async def nodes(request: Request) -> Response:
-        """All nodes, which is one."""
-        await caller(site, request, "monitoring")
-        rates = Rates(site, request)
-        return await listing(request, [site], lambda found: describe(found, rates), ("name",))
-
-    @router.get("/api/nodes/{node}", **one_route(NodeInfo))
-    async def node(request: Request) -> Response:
-        """The node."""
-        await caller(site, request, "monitoring")
-        check_name(request)
-        row = describe(site, Rates(site, request))
-        if request.query_params.get("memory", "").lower() == "true":
-            async with pace_of(request).share() as share:
-                row["memory"] = await _memory(site, share)
-        return answer(picked_columns(request, row))
-
-    @router.get("/api/nodes/{node}/memory", **one_route(NodeMemory))
-    async def memory(request: Request) -> Response:
-        """What the memory of the node is used for."""
-        await caller(site, request, "monitoring")
-        check_name(request)
-        async with pace_of(request).share() as share:
-            return answer({"memory": await _memory(site, share)})
-
-    @router.get("/api/nodes/{node}/memory/relative", **one_route(NodeMemory))
-    async def relative_memory(request: Request) -> Response:
-        """The same in percent of the total."""
-        await caller(site, request, "monitoring")
-        check_name(request)
-        async with pace_of(request).share() as share:
-            return answer({"memory": _relative(await _memory(site, share))})
-
-    @router.get("/api/auth/attempts/{node}", **one_route(list[LoginAttempts]))
-    async def attempts(request: Request) -> Response:
-        """How many logins there were over AMQP, and how many of them have failed."""
-        await caller(site, request, "monitoring")
-        check_name(request)
-        counts = site.context.counts
-        found = LoginAttempts(
-            auth_attempts=counts.auth_attempts,
-            auth_attempts_failed=counts.auth_attempts_failed,
-            auth_attempts_succeeded=counts.auth_attempts - counts.auth_attempts_failed,
-        )
-        return answer([found.model_dump()])
-
-    @router.get("/api/auth/attempts/{node}/source", **one_route(list[LoginAttempts]))
-    async def attempts_by_source(request: Request) -> Response:
-        """None: logins are not counted by address and user, as in RabbitMQ unless told so."""
-        await caller(site, request, "monitoring")
-        check_name(request)
-        return answer([])
-
-    return router
+@routes("GET /api/nodes", lists=NodeInfo)
+async def nodes(call: Call) -> Response:
+    """All nodes, which is one."""
+    rates = Rates(call.site, call.request)
+    return await listing(call.request, [call.site], lambda site: describe(site, rates), ("name",))
 
 
-async def _memory(site: Site, share: Share) -> dict[str, Any]:
+@routes("GET /api/nodes/{node}", gives=NodeInfo)
+async def node(call: Call) -> Response:
+    """The node."""
+    check_node(call)
+    row = describe(call.site, Rates(call.site, call.request))
+    if call.flag("memory"):
+        row["memory"] = await _memory(call)
+    return answer(picked_columns(call.request, row))
+
+
+@routes("GET /api/nodes/{node}/memory", gives=NodeMemory)
+async def memory(call: Call) -> Response:
+    """What the memory of the node is used for."""
+    check_node(call)
+    return answer({"memory": await _memory(call)})
+
+
+@routes("GET /api/nodes/{node}/memory/relative", gives=NodeMemory)
+async def relative_memory(call: Call) -> Response:
+    """The same in percent of the total."""
+    check_node(call)
+    return answer({"memory": _relative(await _memory(call))})
+
+
+@routes("GET /api/auth/attempts/{node}", gives=list[LoginAttempts])
+async def attempts(call: Call) -> Response:
+    """How many logins there were over AMQP, and how many of them have failed."""
+    check_node(call)
+    counts = call.site.context.counts
+    found = LoginAttempts(
+        auth_attempts=counts.auth_attempts,
+        auth_attempts_failed=counts.auth_attempts_failed,
+        auth_attempts_succeeded=counts.auth_attempts - counts.auth_attempts_failed,
+    )
+    return answer([found.model_dump()])
+
+
+@routes("GET /api/auth/attempts/{node}/source", gives=list[LoginAttempts])
+async def attempts_by_source(call: Call) -> Response:
+    """None: logins are not counted by address and user, as in RabbitMQ unless told so."""
+    check_node(call)
+    return answer([])
+
+
+def check_node(call: Call) -> None:
+    """Raise Refusal unless the path names the node."""
+    if call.name("node") != call.site.node.name:
+        raise not_found()
+
+
+async def _memory(call: Call) -> dict[str, Any]:
     """Octets by what they are for, in RabbitMQ's names; queues are an estimate.
 
     What is not measured by itself is 0, and among ``other_system``.
     """
+    site = call.site
     total = left = site.node.memory().bytes_now
     queues, deliveries = dict.fromkeys(_QUEUE_MEMORY.values(), 0), Deliveries()
-    for vhost in list(site.vhosts.values()):
-        for queue in list(vhost.queues.values()):
-            await share.pause()
-            size = min(queue_facts(queue, deliveries=deliveries).memory, left)
-            queues[_QUEUE_MEMORY[type_of(queue)]] += size
-            left -= size
+    async with call.pace.share() as share:
+        for vhost in list(site.vhosts.values()):
+            for queue in list(vhost.queues.values()):
+                await share.pause()
+                size = min(queue_facts(queue, deliveries=deliveries).memory, left)
+                queues[_QUEUE_MEMORY[type_of(queue)]] += size
+                left -= size
     return {
         "strategy": "rss",
         **queues,

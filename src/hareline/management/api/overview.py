@@ -10,21 +10,21 @@ import platform
 from collections import Counter
 from typing import Any, Final
 
-from fastapi import APIRouter, Request
-from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict
+from starlette.responses import Response
 
 from hareline import __version__
 from hareline.broker.exchange_types import EXCHANGE_TYPES
-from hareline.management.api.access import Caller, caller
 from hareline.management.api.answers import answer
+from hareline.management.api.call import Call, Routes
+from hareline.management.api.connections import connections_of
 from hareline.management.api.listing import picked_columns
-from hareline.management.api.live import connections_of
-from hareline.management.api.openapi import one_route
 from hareline.management.api.rates import Rates
 from hareline.management.api.site import Site
-from hareline.management.pace import Share, pace_of
+from hareline.management.pace import Share
 from hareline.statistics.history import BASIC, GLOBAL, Retention
+
+routes = Routes("overview")
 
 PRODUCT: Final = "Hareline"
 #: What stands where RabbitMQ tells of Erlang.
@@ -117,25 +117,18 @@ def policies_of_samples() -> dict[str, list[int]]:
     return {"global": spans(GLOBAL), "basic": spans(BASIC), "detailed": []}
 
 
-def router(site: Site) -> APIRouter:
-    """The route."""
-    router = APIRouter(tags=["overview"])
-
-    @router.get("/api/overview", **one_route(Overview))
-    async def overview(request: Request) -> Response:
-        """The broker at a glance."""
-        who = await caller(site, request)
-        rates = Rates(site, request)
-        row = _product(site)
-        if rates.is_wanted:
-            async with pace_of(request).share() as share:
-                row |= await _numbers(site, who, rates, share)
-        if who.is_monitor:
-            row["listeners"] = listeners(site)
-            row["contexts"] = contexts(site)
-        return answer(picked_columns(request, row))
-
-    return router
+@routes("GET /api/overview", gives=Overview)
+async def overview(call: Call) -> Response:
+    """The broker at a glance."""
+    site, rates = call.site, Rates(call.site, call.request)
+    row = _product(site)
+    if rates.is_wanted:
+        async with call.pace.share() as share:
+            row |= await _numbers(call, rates, share)
+    if call.who.is_monitor:
+        row["listeners"] = listeners(site)
+        row["contexts"] = contexts(site)
+    return answer(picked_columns(call.request, row))
 
 
 def _product(site: Site) -> dict[str, Any]:
@@ -170,7 +163,8 @@ def _product(site: Site) -> dict[str, Any]:
     }
 
 
-async def _numbers(site: Site, who: Caller, rates: Rates, share: Share) -> dict[str, Any]:
+async def _numbers(call: Call, rates: Rates, share: Share) -> dict[str, Any]:
+    site, who = call.site, call.who
     depths = {"messages": 0, "messages_ready": 0, "messages_unacknowledged": 0}
     objects = {"channels": 0, "connections": 0, "consumers": 0, "exchanges": 0, "queues": 0}
     vhosts = who.vhosts()

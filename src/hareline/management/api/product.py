@@ -17,8 +17,8 @@ from starlette.responses import Response
 from hareline import __version__
 from hareline.management.api.answers import answer, bad_request, no_content
 from hareline.management.api.call import Body, Call, Routes
+from hareline.management.api.connections import channels_of, open_connections_of
 from hareline.management.api.listing import listing, picked_columns
-from hareline.management.api.live import channels_of, open_connections_of
 from hareline.management.api.overview import PRODUCT
 from hareline.management.api.queues import find_queue
 from hareline.management.pace import Share

@@ -20,9 +20,14 @@ from hareline.broker.vhost import VirtualHost
 from hareline.management.api.access import Caller, caller
 from hareline.management.api.administering import administration_of
 from hareline.management.api.answers import instant, not_found
-from hareline.management.api.consumers import age_s, describe_consumer, holder_json
+from hareline.management.api.connections import (
+    ConnectionsByClient,
+    age_s,
+    connection_details,
+    describe_consumer,
+    holder_json,
+)
 from hareline.management.api.listing import answer_with_list, listing
-from hareline.management.api.live import ConnectionsByClient, connection_details
 from hareline.management.api.openapi import list_route, one_route
 from hareline.management.api.policies import shown
 from hareline.management.api.rates import Rates

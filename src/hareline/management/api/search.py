@@ -18,8 +18,8 @@ from hareline.amqp.connection import Connection
 from hareline.management.api.access import Caller, caller
 from hareline.management.api.administering import administration_of
 from hareline.management.api.answers import answer
+from hareline.management.api.connections import channels_of, open_connections_of
 from hareline.management.api.listing import natural
-from hareline.management.api.live import channels_of, open_connections_of
 from hareline.management.api.openapi import one_route
 from hareline.management.api.site import Site
 from hareline.management.pace import Share, pace_of

@@ -33,9 +33,8 @@ from hareline.management.api.changing import (
     entered_by,
     queue_name_in,
 )
-from hareline.management.api.consumers import age_s, holder_json
+from hareline.management.api.connections import age_s, channels_of, find_channel, holder_json
 from hareline.management.api.listing import Pieces, natural
-from hareline.management.api.live import channels_of, find_channel
 from hareline.management.api.message_json import Encoding, Shown, browsed_message
 from hareline.management.api.messages import COUNT_MAX, PAGE_BYTES_MAX, MessageInfo
 from hareline.management.api.openapi import one_route

@@ -14,7 +14,6 @@ from fastapi import APIRouter
 from starlette.routing import BaseRoute
 
 from hareline.management.api import (
-    binding_changes,
     bindings,
     changes,
     connections,
@@ -36,9 +35,7 @@ from hareline.management.api import (
     queue_arguments,
     queue_operations,
     queues,
-    route_test,
     search,
-    topology_changes,
     unacknowledged,
     users,
     vhosts,
@@ -47,19 +44,13 @@ from hareline.management.api.call import Routes
 from hareline.management.api.site import Site
 
 ROUTERS: Final[tuple[Callable[[Site], APIRouter], ...]] = (
-    exchanges.router,
-    queues.router,
-    bindings.router,
     health.router,
-    topology_changes.router,
-    binding_changes.router,
     publishing.router,
     messages.router,
     message_files.router,
     unacknowledged.router,
     queue_operations.router,
     metrics.router,
-    route_test.router,
     queue_arguments.router,
     search.router,
     near_limits.router,
@@ -76,6 +67,11 @@ TABLE: Final[tuple[Routes, ...]] = (
     connections.routes,
     connections.channel_routes,
     connections.consumer_routes,
+    exchanges.routes,
+    exchanges.topology_routes,
+    queues.routes,
+    queues.topology_routes,
+    bindings.routes,
     users.routes,
     users.permissions_routes,
     users.limits_routes,

@@ -10,13 +10,11 @@ Invariant: an answer that says "done" comes after what was done is durable.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Final
+from typing import Final
 
 from fastapi import Request
-from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from hareline.amqp.internal_events import acting
 from hareline.auth.access_rules import AccessRules
@@ -33,7 +31,6 @@ from hareline.management.bodies import BODY_MAX_BYTES, read_body
 from hareline.management.paths import exchange_name, name_in_path
 from hareline.management.refusals import Refusal
 from hareline.management.settling import WhenSettled, settled
-from hareline.message import Table, encode_fields
 from hareline.queues.queue import Queue
 
 NAME_MAX_OCTETS: Final = 255
@@ -180,43 +177,6 @@ def checked_name(name: str, what: str) -> str:
             400, "bad_request", f"{what}: the name is longer than {NAME_MAX_OCTETS} octets"
         )
     return name
-
-
-def _arguments(value: object) -> Table:
-    """Arguments of a declaration as a field table; ValueError for what no table can hold."""
-    if value is None or value in ([], ""):  # old clients send these for none
-        return Table()
-    if not isinstance(value, Mapping):
-        raise ValueError("should be an object")
-    table = Table({str(name): _field(each) for name, each in value.items()})
-    try:
-        encode_fields(table)
-    except (ValueError, TypeError, RecursionError, OverflowError) as error:
-        raise ValueError(f"cannot be sent as arguments: {error}") from None
-    return table
-
-
-def _field(value: object) -> object:
-    """A value of JSON in a field table: numbers are 64 bit, as RabbitMQ's API has them."""
-    if isinstance(value, Mapping):
-        return Table({str(name): _field(each) for name, each in value.items()})
-    if isinstance(value, list):
-        return [_field(each) for each in value]
-    return value
-
-
-#: A JSON object as arguments of a declaration or binding.
-Arguments = Annotated[
-    Any, BeforeValidator(_arguments), WithJsonSchema({"type": "object", "default": {}})
-]
-
-
-def no_arguments() -> Table:
-    """The default of a field of this type."""
-    return Table()
-
-
-ArgumentsField: Final = Field(default_factory=no_arguments)
 
 
 def bad_request(reason: str) -> Refusal:

@@ -17,10 +17,10 @@ from pydantic import BaseModel
 from hareline.administration.argument_origins import Decision, decisions
 from hareline.management.api.access import caller
 from hareline.management.api.administering import administration_of
-from hareline.management.api.answers import answer
+from hareline.management.api.answers import answer, not_found
 from hareline.management.api.openapi import one_route
-from hareline.management.api.queues import find_queue
 from hareline.management.api.site import Site
+from hareline.management.paths import name_in_path
 from hareline.queues.declare.descriptions import DESCRIPTIONS
 from hareline.storage.administration import PolicyRecord
 
@@ -81,7 +81,10 @@ def router(site: Site) -> APIRouter:
     async def effective_arguments(request: Request) -> Response:
         """Each argument in force of a queue, and who decided it."""
         who = await caller(site, request)
-        vhost, queue = find_queue(who, request)
+        vhost = who.vhost(name_in_path(request.path_params["vhost"]))
+        queue = vhost.queues.get(name_in_path(request.path_params["queue"]))
+        if queue is None:
+            raise not_found()
         applied = administration_of(site).policies.of_queue(vhost.name, queue)
         found = sorted(decisions(vhost.live_arguments, queue, applied), key=_place)
         return answer(

@@ -184,7 +184,7 @@ async def rebalance(_call: Call) -> Response:
 @node_routes("POST /api/queues/{vhost}/{queue}/actions", status=204, body=ActionBody)
 async def act(call: Call) -> Response:
     """Nothing: a queue has no mirrors that could lag behind."""
-    find_queue(call.who, call.request)
+    find_queue(call)
     action = call.body(ActionBody).action
     if action not in ACTIONS:
         known = " and ".join(ACTIONS)

@@ -28,7 +28,6 @@ from hareline.broker.operations.walking import messages_of, read_together
 from hareline.broker.stream_queue import stream_of
 from hareline.management.api.answers import answer, no_content
 from hareline.management.api.changing import (
-    Arguments,
     Entered,
     bad_request,
     check_open,
@@ -50,7 +49,7 @@ from hareline.management.api.selections import (
     operation_route,
 )
 from hareline.management.api.site import Site
-from hareline.management.bodies import answer_under_way, parse_body
+from hareline.management.bodies import Arguments, answer_under_way, parse_body
 from hareline.management.pace import Share, pace_of
 from hareline.management.refusals import Refusal
 from hareline.management.strict_json import encoded

@@ -45,11 +45,6 @@ from hareline.management.api.site import Site
 
 ROUTERS: Final[tuple[Callable[[Site], APIRouter], ...]] = (
     health.router,
-    publishing.router,
-    messages.router,
-    message_files.router,
-    unacknowledged.router,
-    queue_operations.router,
     metrics.router,
     queue_arguments.router,
     search.router,
@@ -72,6 +67,11 @@ TABLE: Final[tuple[Routes, ...]] = (
     queues.routes,
     queues.topology_routes,
     bindings.routes,
+    publishing.routes,
+    messages.routes,
+    message_files.routes,
+    unacknowledged.routes,
+    queue_operations.routes,
     users.routes,
     users.permissions_routes,
     users.limits_routes,

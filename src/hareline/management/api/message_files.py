@@ -13,24 +13,16 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import aclosing
 from typing import Any, Final
 
-from fastapi import APIRouter, Request
-from fastapi.responses import Response, StreamingResponse
 from pydantic import Field
+from starlette.responses import Response, StreamingResponse
 
 from hareline import events
 from hareline.broker.operations.moving import LASTING, Outcome, as_it_came
 from hareline.broker.operations.selecting import Selection, selected
 from hareline.broker.operations.targets import ALARM, QueueTarget, address_of
 from hareline.errors import AmqpError, MalformedFrame, StoreError
-from hareline.management.api.answers import answer
-from hareline.management.api.changing import (
-    Entered,
-    bad_request,
-    check_open,
-    enter,
-    queue_name_in,
-    wait_until_durable,
-)
+from hareline.management.api.answers import answer, bad_request
+from hareline.management.api.call import Call, Routes
 from hareline.management.api.long_bodies import (
     LONG_BYTES,
     LongText,
@@ -39,19 +31,20 @@ from hareline.management.api.long_bodies import (
     kept_body,
 )
 from hareline.management.api.message_json import body_parts
-from hareline.management.api.openapi import body_route
 from hareline.management.api.publishing import check_user_id, new_message
-from hareline.management.api.running import LINES, ended_early, in_shares, outcome_json
-from hareline.management.api.selections import (
-    DONE,
+from hareline.management.api.running import (
+    BODY_MAX_BYTES,
+    LINES,
     NUMBER_MAX,
     OFFSETS_MAX,
     Offset,
     OperationBody,
-    begin,
+    OperationResult,
+    ended_early,
+    in_shares,
+    outcome_json,
     selector_of,
 )
-from hareline.management.api.site import Site
 from hareline.management.bodies import bodies_of, body_pieces, parse_json
 from hareline.management.refusals import Refusal
 from hareline.management.strict_json import encoded
@@ -59,6 +52,8 @@ from hareline.message import Message
 from hareline.message.exported import InvalidLine, exported, exported_head, imported
 from hareline.queues.core.entry import QueueEntry
 from hareline.queues.queue import Queue
+
+routes = Routes("messages")
 
 FORMAT: Final = "hareline-messages"
 FORMAT_VERSION: Final = 1
@@ -76,85 +71,76 @@ class ExportBody(OperationBody):
     limit: int | None = Field(default=None, ge=1, le=NUMBER_MAX)
 
 
-def router(site: Site) -> APIRouter:
-    """The routes."""
-    router = APIRouter(tags=["messages"])
-    of_queue = "/api/queues/{vhost}/{queue}"
-
-    @router.post(
-        f"{of_queue}/export",
-        **body_route(ExportBody, {200: {"content": {LINES: {"schema": {"type": "string"}}}}}),
+@routes(
+    "POST /api/queues/{vhost}/{queue}/export",
+    body=ExportBody,
+    body_max=BODY_MAX_BYTES,
+    answers={200: {"content": {LINES: {"schema": {"type": "string"}}}}},
+    enters=True,
+)
+async def export(call: Call) -> Response:
+    """The messages of a queue as lines of JSON; they stay in the queue."""
+    queue, asked = call.queue_in_path("read"), call.body(ExportBody)
+    selection = Selection(
+        None if asked.offsets is None else frozenset(asked.offsets),
+        selector_of(asked.selector),
+        asked.limit,
     )
-    async def export(request: Request) -> Response:
-        """The messages of a queue as lines of JSON; they stay in the queue."""
-        entered, queue, asked = await begin(site, request, ExportBody)
-        selection = Selection(
-            None if asked.offsets is None else frozenset(asked.offsets),
-            selector_of(asked.selector),
-            asked.limit,
-        )
-        lines = _exported_lines(entered, request, queue, selection)
-        return StreamingResponse(lines, media_type=LINES)
+    return StreamingResponse(_exported_lines(call, queue, selection), media_type=LINES)
 
-    @router.post(
-        f"{of_queue}/import",
-        response_model=None,
-        responses=DONE,
-        openapi_extra={
-            "requestBody": {"content": {LINES: {"schema": {"type": "string"}}}, "required": True}
-        },
-    )
-    async def import_messages(request: Request) -> Response:
-        """Put the messages of an exported file into a queue."""
-        entered = await enter(site, request)
-        name = queue_name_in(request)
-        entered.exchange("", "write")
-        queue = entered.queue(name)
-        check_open(entered, queue)
-        importing = _Import(entered, queue)
-        try:
-            await importing.read(request)
-            await wait_until_durable(entered.vhost, importing.outcome.ticket)
-        except (Refusal, AmqpError) as error:
-            raise ended_early(error, outcome_json("imported", importing.outcome)) from None
-        finally:
-            importing.report()
-        return answer(outcome_json("imported", importing.outcome))
 
-    return router
+@routes(
+    "POST /api/queues/{vhost}/{queue}/import",
+    body={"content": {LINES: {"schema": {"type": "string"}}}, "required": True},
+    body_max=0,
+    gives=OperationResult,
+    has_problems=False,
+    enters=True,
+)
+async def import_messages(call: Call) -> Response:
+    """Put the messages of an exported file into a queue."""
+    name = call.checked_name()
+    call.exchange("", "write")
+    queue = call.queue(name)
+    call.check_open(queue)
+    importing = _Import(call, queue)
+    try:
+        await importing.read()
+        await call.wait_until_durable(importing.outcome.ticket)
+    except (Refusal, AmqpError) as error:
+        raise ended_early(error, outcome_json("imported", importing.outcome)) from None
+    finally:
+        importing.report()
+    return answer(outcome_json("imported", importing.outcome))
 
 
 # ------------------------------------------------------------------------------------- export
 
 
-async def _exported_lines(
-    entered: Entered, request: Request, queue: Queue, selection: Selection
-) -> AsyncIterator[bytes]:
+async def _exported_lines(call: Call, queue: Queue, selection: Selection) -> AsyncIterator[bytes]:
     """The head of the file, a line for each message, and the end, which says how many there are.
 
     A file without its end was cut off.
     """
-    clock = entered.vhost.environment.clock
+    clock = call.vhost.environment.clock
     head = {
         "format": FORMAT,
         "version": FORMAT_VERSION,
-        "vhost": entered.vhost.name,
+        "vhost": call.vhost.name,
         "queue": queue.name,
         "exported_ms": clock.now_ms,
     }
     yield encoded(head) + b"\n"
     written = _Written()
     steps = _export_steps(queue, selection, written)
-    async with aclosing(
-        in_shares(entered, request, steps, watches=False, is_full=written.is_full)
-    ) as shares:
+    async with aclosing(in_shares(call, steps, watches=False, is_full=written.is_full)) as shares:
         async for _ in shares:
             for line in written.take():
                 yield line
     for line in written.take():
         yield line
     if written.count:
-        entered.note("messages.exported", queue, messages=written.count)
+        call.note("messages.exported", queue, messages=written.count)
     yield (
         encoded({"end": True, "messages": written.count, "unreadable": written.unreadable}) + b"\n"
     )
@@ -220,11 +206,11 @@ def _line_of(entry: QueueEntry, message: Message) -> Steps[list[bytes]]:
 class _Import:
     """One import: lines in, messages into the queue, until the queue takes no more."""
 
-    def __init__(self, entered: Entered, queue: Queue) -> None:
-        self._entered = entered
+    def __init__(self, call: Call, queue: Queue) -> None:
+        self._call = call
         self._queue = queue
-        self._target = QueueTarget(entered.vhost, queue)
-        limits = entered.site.context.limits
+        self._target = QueueTarget(call.vhost, queue)
+        limits = call.site.context.limits
         self._line_max = limits.max_message_bytes * _LINE_PERCENT // 100 + _LINE_REST_BYTES
         self.outcome = Outcome()
         self._number = 0
@@ -232,9 +218,10 @@ class _Import:
         self._has_ended = False
         self._lasting = ""  # why no further message comes in, so that their order is kept
 
-    async def read(self, request: Request) -> None:
+    async def read(self) -> None:
         """Take the whole body. Raises Refusal for a line that is wrong; those before it are in."""
         begun = bytearray()  # of a line whose end is still to come
+        request = self._call.request
         with bodies_of(request).hold(self._line_max) as held:
             async with aclosing(body_pieces(request)) as coming:
                 async for piece in coming:
@@ -243,22 +230,20 @@ class _Import:
                     if others:
                         *lines, rest = begun, *others
                         begun = bytearray(rest)
-                        await self._import(request, lines)
+                        await self._import(lines)
                     if len(begun) > self._line_max:
                         self._number += 1
                         raise self._wrong("longer than a message can be")
                     held.resize(len(begun))
-            await self._import(request, [begun])
+            await self._import([begun])
         if not self._has_head:
             raise bad_request("the body is no export: it is empty")
         if not self._has_ended:
             raise self._wrong("the file has no end line: it was cut off")
 
-    async def _import(self, request: Request, lines: Sequence[bytes | bytearray]) -> None:
+    async def _import(self, lines: Sequence[bytes | bytearray]) -> None:
         if lines:
-            async with aclosing(
-                in_shares(self._entered, request, self._steps(lines), watches=False)
-            ) as shares:
+            async with aclosing(in_shares(self._call, self._steps(lines), watches=False)) as shares:
                 async for _ in shares:
                     continue
 
@@ -291,18 +276,18 @@ class _Import:
             yield from self._import_message(fields, text)
 
     def _import_message(self, fields: dict[str, Any], text: LongText | None) -> Iterator[None]:
-        entered, outcome = self._entered, self.outcome
-        vhost = entered.vhost
+        call, outcome = self._call, self.outcome
+        vhost = call.vhost
         try:
             found = imported(fields)
             pieces = [found.body]
             if text is not None and fields.get("body") == "":
                 pieces = yield from _long_body(text, fields.get("body_encoding", "utf-8"))
-            if "administrator" not in entered.user.tags:
-                check_user_id(entered, found.properties)
+            if "administrator" not in call.who.user.tags:
+                check_user_id(call, found.properties)
             address = address_of(vhost, found.exchange, found.routing_key)
-            kept = yield from kept_body(entered.site.context, pieces)
-            message = new_message(entered, address, found.properties, kept, found.octets)
+            kept = yield from kept_body(call.site.context, pieces)
+            message = new_message(call, address, found.properties, kept, found.octets)
         except InvalidLine as error:
             raise self._wrong(str(error)) from None
         except AmqpError as error:
@@ -311,7 +296,7 @@ class _Import:
             raise self._wrong(error.reason) from None
         place = self._target.place_of(message)
         refusal = place.refusal
-        if entered.site.context.alarms.is_on:
+        if call.site.context.alarms.is_on:
             refusal = ALARM
         offset = self._queue.next_offset
         refusal = self._lasting or refusal or self._target.put(place, message)
@@ -330,15 +315,15 @@ class _Import:
 
     def report(self) -> None:
         """Write to the log what came in."""
-        entered = self._entered
+        call = self._call
         if self.outcome.done:
-            entered.note("messages.imported", self._queue, messages=self.outcome.done)
-        entered.site.context.report(
+            call.note("messages.imported", self._queue, messages=self.outcome.done)
+        call.site.context.report(
             events.QUEUE_OPERATION,
             operation="import",
             queue=self._queue.name,
-            vhost=entered.vhost.name,
-            user=entered.user.name,
+            vhost=call.vhost.name,
+            user=call.by,
             messages=self.outcome.done,
             refused=self.outcome.refused.total(),
         )

@@ -14,9 +14,8 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any, Final, Literal
 
-from fastapi import APIRouter, Request
-from fastapi.responses import Response
 from pydantic import BaseModel, Field
+from starlette.responses import Response
 
 from hareline.amqp.consumer_arguments import check_not_stream
 from hareline.broker.operations.browsing import BrowsedPage, browse
@@ -30,35 +29,26 @@ from hareline.broker.operations.targets import (
     Target,
 )
 from hareline.errors import AccessRefused
-from hareline.management.api.answers import no_content
-from hareline.management.api.changing import (
-    Entered,
-    bad_request,
-    check_open,
-    checked_name,
-    enter,
-    queue_name_in,
-    wait_until_durable,
-)
+from hareline.management.api.answers import bad_request, no_content
+from hareline.management.api.call import Call, Routes, checked_name
 from hareline.management.api.listing import Pieces
 from hareline.management.api.message_json import Encoding, Shown, browsed_message
-from hareline.management.api.openapi import body_route
-from hareline.management.api.running import run, run_to_end
-from hareline.management.api.selections import (
+from hareline.management.api.running import (
+    BODY_MAX_BYTES,
+    OPERATION,
     OperationBody,
     SelectionBody,
-    begin,
-    operation_route,
+    run,
+    run_to_end,
     selection_of,
     selector_of,
 )
-from hareline.management.api.site import Site
-from hareline.management.bodies import HeldBody, answer_under_way
-from hareline.management.pace import pace_of
+from hareline.management.bodies import HeldBody
 from hareline.management.paths import exchange_name
-from hareline.management.refusals import Refusal
 from hareline.management.strict_json import encoded
 from hareline.queues.queue import Queue
+
+routes = Routes("messages")
 
 COUNT_MAX: Final = 1_000
 PAGE_BYTES_MAX: Final = 16_777_216
@@ -127,93 +117,100 @@ class PurgeBody(OperationBody):
     limit: int = Field(ge=1, le=_NUMBER_MAX)
 
 
-def router(site: Site) -> APIRouter:
-    """The routes."""
-    router = APIRouter(tags=["messages"])
-    of_queue = "/api/queues/{vhost}/{queue}"
+_OF_QUEUE: Final = "/api/queues/{vhost}/{queue}"
 
-    @router.post(f"{of_queue}/browse", **body_route(BrowseBody, {200: {"model": Browsed}}))
-    async def browse_queue(request: Request) -> Response:
-        """Show messages without disturbing them, from the head or the end on, by pages."""
-        entered, queue, asked = await begin(site, request, BrowseBody)
-        page = BrowsedPage()
-        steps = browse(
-            queue,
-            page,
-            count=asked.count,
-            position=asked.position,
-            is_backwards=asked.start == "end",
-            selector=selector_of(asked.selector),
-            max_bytes=asked.max_bytes,
-        )
-        shown = Shown(asked.encoding, asked.truncate)
-        found = Pieces()
-        message_max = site.context.limits.max_message_bytes
-        with answer_under_way(request, message_max) as held:
-            try:
-                await run_to_end(entered, request, counted_steps(steps, page, held))
-            except InvalidPosition as error:
-                raise Refusal(400, "bad_request", f"position: {error}") from None
-            async with pace_of(request).share() as share:
-                for each in page.found:
-                    made = browsed_message(each.entry, each.message, shown)
-                    found.add_parts((await share.take(made)).parts)
-                    held.resize(page.size + found.size)
-            held.resize(found.size)
-            rest = encoded({"position": page.position, "ready": queue.ready_count})
-            return found.answer(b'{"messages":[', b"]," + rest[1:], held)
 
-    @router.post(f"{of_queue}/move", **operation_route(TransferBody))
-    async def move(request: Request) -> Response:
-        """Move messages to another queue or to an exchange."""
-        return await _transfer(site, request, "move", "moved")
+@routes(
+    f"POST {_OF_QUEUE}/browse",
+    body=BrowseBody,
+    body_max=BODY_MAX_BYTES,
+    gives=Browsed,
+    enters=True,
+)
+async def browse_queue(call: Call) -> Response:
+    """Show messages without disturbing them, from the head or the end on, by pages."""
+    queue, asked = call.queue_in_path("read"), call.body(BrowseBody)
+    page = BrowsedPage()
+    steps = browse(
+        queue,
+        page,
+        count=asked.count,
+        position=asked.position,
+        is_backwards=asked.start == "end",
+        selector=selector_of(asked.selector),
+        max_bytes=asked.max_bytes,
+    )
+    shown = Shown(asked.encoding, asked.truncate)
+    found = Pieces()
+    with call.held_answer() as held:
+        try:
+            await run_to_end(call, counted_steps(steps, page, held))
+        except InvalidPosition as error:
+            raise bad_request(f"position: {error}") from None
+        async with call.pace.share() as share:
+            for each in page.found:
+                made = browsed_message(each.entry, each.message, shown)
+                found.add_parts((await share.take(made)).parts)
+                held.resize(page.size + found.size)
+        held.resize(found.size)
+        rest = encoded({"position": page.position, "ready": queue.ready_count})
+        return found.answer(b'{"messages":[', b"]," + rest[1:], held)
 
-    @router.post(f"{of_queue}/copy", **operation_route(TransferBody))
-    async def copy(request: Request) -> Response:
-        """Copy messages to another queue or to an exchange."""
-        return await _transfer(site, request, "copy", "copied")
 
-    @router.post(f"{of_queue}/delete", **operation_route(SelectionBody))
-    async def delete_messages(request: Request) -> Response:
-        """Delete messages; they are not dead-lettered."""
-        entered, queue, asked = await begin(site, request, SelectionBody)
-        outcome = Outcome()
-        steps = delete(queue, selection_of(asked), outcome)
-        return await run(entered, request, queue.name, "delete", "deleted", steps, outcome)
+@routes(f"POST {_OF_QUEUE}/move", body=TransferBody, **OPERATION)
+async def move(call: Call) -> Response:
+    """Move messages to another queue or to an exchange."""
+    return await _transfer(call, "move", "moved")
 
-    @router.post(f"{of_queue}/purge", **operation_route(PurgeBody))
-    async def purge_first(request: Request) -> Response:
-        """Delete the first messages; ``DELETE .../contents`` deletes all."""
-        entered, queue, asked = await begin(site, request, PurgeBody)
-        outcome = Outcome()
-        steps = delete(queue, Selection(limit=asked.limit), outcome)
-        return await run(entered, request, queue.name, "purge", "deleted", steps, outcome)
 
-    @router.delete(f"{of_queue}/contents", response_model=None, status_code=204)
-    async def purge(request: Request) -> Response:
-        """Delete all messages that no consumer has."""
-        entered = await enter(site, request)
-        name = queue_name_in(request)
-        queue = entered.queue(name, "read")
-        arguments = entered.vhost.queue_arguments[name]
-        check_not_stream(arguments, "queue.purge", queue=name, vhost=entered.vhost.name)
-        queue.deliver_due()
-        entered.note("queue.purged", queue, messages=queue.purge())
-        store = entered.vhost.environment.store
-        await wait_until_durable(entered.vhost, 0 if queue.ledger is None else store.ticket)
-        return no_content()
+@routes(f"POST {_OF_QUEUE}/copy", body=TransferBody, **OPERATION)
+async def copy(call: Call) -> Response:
+    """Copy messages to another queue or to an exchange."""
+    return await _transfer(call, "copy", "copied")
 
-    @router.post(f"{of_queue}/retry", **operation_route(SelectionBody))
-    async def retry(request: Request) -> Response:
-        """Send dead letters back to the queue in which they died first."""
-        entered, queue, asked = await begin(site, request, SelectionBody)
-        outcome = Outcome()
-        target = OriginTarget(entered.vhost, queue, partial(_may_publish, entered))
-        alarms = site.context.alarms
-        steps = transfer(queue, target, selection_of(asked), outcome, shortage=lambda: alarms.is_on)
-        return await run(entered, request, queue.name, "retry", "retried", steps, outcome)
 
-    return router
+@routes(f"POST {_OF_QUEUE}/delete", body=SelectionBody, **OPERATION)
+async def delete_messages(call: Call) -> Response:
+    """Delete messages; they are not dead-lettered."""
+    queue, asked = call.queue_in_path("read"), call.body(SelectionBody)
+    return await _delete(call, queue, "delete", selection_of(asked))
+
+
+@routes(f"POST {_OF_QUEUE}/purge", body=PurgeBody, **OPERATION)
+async def purge_first(call: Call) -> Response:
+    """Delete the first messages; ``DELETE .../contents`` deletes all."""
+    queue, asked = call.queue_in_path("read"), call.body(PurgeBody)
+    return await _delete(call, queue, "purge", Selection(limit=asked.limit))
+
+
+@routes(f"DELETE {_OF_QUEUE}/contents", status=204, has_problems=False, enters=True)
+async def purge(call: Call) -> Response:
+    """Delete all messages that no consumer has."""
+    queue = call.queue_in_path("read")
+    arguments = call.vhost.queue_arguments[queue.name]
+    check_not_stream(arguments, "queue.purge", queue=queue.name, vhost=call.vhost.name)
+    queue.deliver_due()
+    call.note("queue.purged", queue, messages=queue.purge())
+    store = call.vhost.environment.store
+    await call.wait_until_durable(0 if queue.ledger is None else store.ticket)
+    return no_content()
+
+
+@routes(f"POST {_OF_QUEUE}/retry", body=SelectionBody, **OPERATION)
+async def retry(call: Call) -> Response:
+    """Send dead letters back to the queue in which they died first."""
+    queue, asked = call.queue_in_path("read"), call.body(SelectionBody)
+    outcome = Outcome()
+    target = OriginTarget(call.vhost, queue, partial(_may_publish, call))
+    alarms = call.site.context.alarms
+    steps = transfer(queue, target, selection_of(asked), outcome, shortage=lambda: alarms.is_on)
+    return await run(call, queue.name, "retry", "retried", steps, outcome)
+
+
+async def _delete(call: Call, queue: Queue, operation: str, selection: Selection) -> Response:
+    outcome = Outcome()
+    steps = delete(queue, selection, outcome)
+    return await run(call, queue.name, operation, "deleted", steps, outcome)
 
 
 def counted_steps(steps: Iterator[None], page: BrowsedPage, held: HeldBody) -> Iterator[None]:
@@ -223,55 +220,55 @@ def counted_steps(steps: Iterator[None], page: BrowsedPage, held: HeldBody) -> I
         yield
 
 
-async def _transfer(site: Site, request: Request, operation: str, verb: str) -> Response:
-    entered, queue, asked = await begin(site, request, TransferBody)
+async def _transfer(call: Call, operation: str, verb: str) -> Response:
+    queue, asked = call.queue_in_path("read"), call.body(TransferBody)
     outcome = Outcome()
-    alarms = site.context.alarms
+    alarms = call.site.context.alarms
     steps = transfer(
         queue,
-        _target(entered, queue, asked),
+        _target(call, queue, asked),
         selection_of(asked),
         outcome,
         is_copy=operation == "copy",
         shortage=lambda: alarms.is_on,
     )
-    return await run(entered, request, queue.name, operation, verb, steps, outcome)
+    return await run(call, queue.name, operation, verb, steps, outcome)
 
 
-def _target(entered: Entered, queue: Queue, asked: TransferBody) -> Target:
+def _target(call: Call, queue: Queue, asked: TransferBody) -> Target:
     if (asked.to_queue is None) == (asked.to_exchange is None):
         raise bad_request("give either to_queue or to_exchange")
-    vhost = entered.vhost
+    vhost = call.vhost
     if asked.to_queue is not None:
         if asked.routing_key is not None:
             raise bad_request("routing_key: is for to_exchange only")
         name = checked_name(asked.to_queue, "to_queue")
-        entered.exchange("", "write")
-        target = entered.queue(name, field="to_queue")
+        call.exchange("", "write")
+        target = call.queue(name, field="to_queue")
         if target is queue:
             raise bad_request("to_queue: is the queue that the messages are in")
-        check_open(entered, target)
+        call.check_open(target)
         return QueueTarget(vhost, target, queue)
     name = exchange_name(checked_name(asked.to_exchange or "", "to_exchange"))
-    entered.require("write", "exchange", name)
-    exchange = entered.exchange(name, field="to_exchange")
+    call.require("write", "exchange", name)
+    exchange = call.exchange(name, field="to_exchange")
     if exchange.is_internal:
         raise AccessRefused(f"cannot publish to internal exchange '{name}' in vhost '{vhost.name}'")
     key = asked.routing_key
     if key is not None:
         key = checked_name(key, "routing_key")
-    if exchange.type_name == "topic" and entered.access.has_topics(name):
+    if exchange.type_name == "topic" and call.access.has_topics(name):
         if key is None:
             raise bad_request(
                 "routing_key: needed, because topic permissions limit which you may use"
             )
-        entered.access.require_topic("write", name, key)
+        call.access.require_topic("write", name, key)
     return ExchangeTarget(vhost, exchange, key, queue)
 
 
-def _may_publish(entered: Entered, name: str, keys: Sequence[str]) -> bool:
+def _may_publish(call: Call, name: str, keys: Sequence[str]) -> bool:
     """Whether the user may publish to an exchange with these routing keys."""
-    exchange = entered.vhost.exchanges.get(name)
+    exchange = call.vhost.exchanges.get(name)
     if exchange is None or exchange.is_internal:
         return False
-    return entered.access.may_publish(name, keys, is_topic=exchange.type_name == "topic")
+    return call.access.may_publish(name, keys, is_topic=exchange.type_name == "topic")

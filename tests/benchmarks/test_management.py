@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from fastapi import Request
+from starlette.requests import Request
 
 from benchmarks.macro.errors import BenchmarkError
 from benchmarks.macro.report import BEGIN
@@ -17,6 +17,7 @@ from benchmarks.management import pages, stage
 from benchmarks.management.__main__ import PROGRAM, main
 from benchmarks.management.asking import Ask, Asker
 from benchmarks.management.scenarios import Browse, OpenPage, SortedPages, WholeList, scenarios
+from hareline.management.api.call import Call
 from hareline.management.api.connections import channel_keys, connection_keys, consumer_keys
 from hareline.management.api.exchanges import exchange_keys
 from hareline.management.api.queues import Queues
@@ -63,9 +64,10 @@ def test_sorts_are_those_of_the_ui() -> None:
 def test_no_list_is_described_whole_to_be_sorted_as_the_ui_does(name: str) -> None:
     request = Request({"type": "http", "query_string": b"", "headers": []})
     site = cast("Any", _Site())
-    rates = Rates(site, request)
+    call = Call(site, request, cast("Any", None))
+    rates = Rates(call)
     keys: dict[str, set[str]] = {
-        "queues": {*Queues(site, request).keys()},
+        "queues": {*Queues(call).keys()},
         "consumers": {*consumer_keys(site, Deliveries())},
         "channels": {*channel_keys(rates)},
         "connections": {*connection_keys(rates)},

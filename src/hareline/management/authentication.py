@@ -18,7 +18,7 @@ import binascii
 from collections.abc import Callable
 from typing import Final
 
-from fastapi import Request
+from starlette.requests import Request
 
 from hareline import events
 from hareline.auth import backends

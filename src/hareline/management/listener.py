@@ -23,8 +23,7 @@ from typing import Any, Final, NamedTuple, cast
 import anyio
 import h11
 import uvicorn
-from fastapi import FastAPI
-from starlette.types import Scope
+from starlette.types import ASGIApp, Scope
 from uvicorn.protocols.http.flow_control import CLOSE_HEADER
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -221,7 +220,7 @@ class ManagementListener:
 
     def __init__(
         self,
-        app: FastAPI,
+        app: ASGIApp,
         timeout_s: Callable[[], float],
         *,
         admit: Callable[[socket.socket, SocketAddress], bool],

@@ -9,12 +9,11 @@ Invariant: a report about an earlier queue of the same name changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
-from typing import Any, Final
+from typing import Final
 
-from fastapi import APIRouter, Request
-from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict, Field
+from starlette.requests import Request
+from starlette.responses import Response
 
 from hareline.broker.stream_queue import Stream
 from hareline.broker.vhost import VirtualHost
@@ -22,6 +21,7 @@ from hareline.errors import PreconditionFailed
 from hareline.management.bodies import parse_body, read_body
 from hareline.management.paths import name_in_path
 from hareline.management.refusals import Refusal, json_answer
+from hareline.management.routes import Route
 from hareline.management.stream_access import StreamAccess
 from hareline.queues.policies.reader_positions import ReaderPosition
 from hareline.queues.queue import Queue
@@ -30,8 +30,6 @@ _PATH: Final = "/api/stream/{vhost}/{queue}/readers"
 _NAME_MAX_OCTETS: Final = 255
 _OFFSET_MAX: Final = (1 << 63) - 1
 _MS_PER_S: Final = 1000
-
-Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
 class ReaderReport(BaseModel):
@@ -50,27 +48,24 @@ class ReaderService:
     def __init__(self, access: StreamAccess) -> None:
         self._access = access
 
-    def router(self) -> APIRouter:
+    def routes(self) -> list[Route]:
         """The routes."""
-        router = APIRouter()
-        schema = {"application/json": {"schema": ReaderReport.model_json_schema()}}
         of_reader = f"{_PATH}/{{reader}}"
-        for path, method, endpoint in (
-            (_PATH, "GET", self.readers),
-            (of_reader, "GET", self.reader),
-            (of_reader, "PUT", self.put),
-            (of_reader, "DELETE", self.delete),
-        ):
-            router.add_api_route(
-                path,
+        return [
+            Route(
+                f"{method} {path}",
                 self._access.answering(endpoint),
-                methods=[method],
                 name=f"{method.lower()}_{path.rpartition('/')[2].strip('{}')}",
-                description=endpoint.__doc__,
-                response_model=None,
-                openapi_extra={"requestBody": {"content": schema}} if method == "PUT" else None,
+                text=endpoint.__doc__,
+                body=ReaderReport if method == "PUT" else None,
             )
-        return router
+            for path, method, endpoint in (
+                (_PATH, "GET", self.readers),
+                (of_reader, "GET", self.reader),
+                (of_reader, "PUT", self.put),
+                (of_reader, "DELETE", self.delete),
+            )
+        ]
 
     async def _stream(self, request: Request) -> tuple[VirtualHost, Stream]:
         vhost, stream = await self._access.stream(request)

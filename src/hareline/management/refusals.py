@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fastapi.responses import Response
+from starlette.responses import Response
 
 from hareline.management.strict_json import encoded
 

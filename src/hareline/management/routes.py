@@ -25,7 +25,7 @@ _PLACE: Final = re.compile(r"{(\w+)}")
 
 
 class Route(routing.Route):
-    """One method of one path. ``request``: both, such as ``GET /api/users``.
+    """A method of a path. ``request``: both, such as ``GET /api/users``.
 
     ``answers``: status -> what OpenAPI says of it; a ``model`` there becomes its schema. ``status``
     is the usual one, and ``gives`` the model of its answer. ``body``: a model, or the schema of
@@ -48,12 +48,10 @@ class Route(routing.Route):
         body: type[BaseModel] | Mapping[str, Any] | None = None,
         is_described: bool = True,
     ) -> None:
-        method, _, path = request.partition(" ")
-        super().__init__(
-            path, endpoint, methods=[method], name=name, include_in_schema=is_described
-        )
-        self.methods = {method}  # Starlette adds HEAD, which ``management.paths`` decides about
-        self.method = method.lower()
+        methods, _, path = request.partition(" ")
+        super().__init__(path, endpoint, name=name, include_in_schema=is_described)
+        self.methods = set(methods.split(","))  # and no HEAD, about which ``paths`` decides
+        self.method = methods.lower()
         self.text = text
         self.group = group
         self.status = status
@@ -92,9 +90,9 @@ def integer(minimum: int, maximum: int, default: int) -> dict[str, Any]:
     return {"type": "integer", "minimum": minimum, "maximum": maximum, "default": default}
 
 
-def document_of(routes: Iterable[routing.BaseRoute], title: str, version: str) -> dict[str, Any]:
+def document_of(routes: Iterable[Route], title: str, version: str) -> dict[str, Any]:
     """The OpenAPI document of all routes that are described."""
-    described = [each for each in routes if isinstance(each, Route) and each.include_in_schema]
+    described = [each for each in routes if each.include_in_schema]
     generator = GenerateJsonSchema(ref_template=_REFERENCE)
     models = [
         ((id(route), status), "serialization", TypeAdapter(model).core_schema)

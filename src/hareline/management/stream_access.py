@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
-from fastapi import Request
-from fastapi.responses import Response
+from starlette.requests import Request
+from starlette.responses import Response
 
 from hareline.auth.permissions import AccessChecker
 from hareline.auth.users import UserRegistry

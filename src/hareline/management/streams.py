@@ -13,8 +13,8 @@ import contextlib
 from collections.abc import Sequence
 from typing import Any, Final
 
-from fastapi import APIRouter, Request
-from fastapi.responses import Response, StreamingResponse
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
 
 from hareline.broker.stream_queue import Stream, stream_of
 from hareline.management.listener import TRANSPORT
@@ -28,6 +28,7 @@ from hareline.management.range_answers import (
 from hareline.management.reader_process import ReaderProcess
 from hareline.management.refusals import Refusal, json_answer
 from hareline.management.relay import Relay, speaks_tls
+from hareline.management.routes import Route, parameter
 from hareline.management.stream_access import StreamAccess, find_stream
 from hareline.storage.store.pinned import PinnedPlaces
 from hareline.wire.stream_chunks import CONTENT_TYPE
@@ -94,26 +95,31 @@ class StreamService:
         self._is_stopping = False
         self._polls: set[asyncio.Event] = set()
 
-    def router(self) -> APIRouter:
+    def routes(self) -> list[Route]:
         """The routes."""
-        router = APIRouter()
         of_queue = "/api/stream/{vhost}/{queue}"
-        for path, endpoint, arguments in (
-            ("/api/stream/{vhost}", self.streams, ()),
-            (f"{of_queue}/tail", self.tail, ("after", "wait_ms")),
-            (f"{of_queue}/offset-for-timestamp", self.offset, ("timestamp_ms",)),
-            (f"{of_queue}/range", self.range, ("start", "end", "max_bytes", "incarnation")),
-        ):
-            router.add_api_route(
-                path,
+        return [
+            Route(
+                f"GET {path}",
                 self._access.answering(endpoint),
-                methods=["GET"],
                 name=endpoint.__name__,
-                description=endpoint.__doc__,
-                response_model=None,
-                openapi_extra={"parameters": [_described(each) for each in arguments]},
+                text=endpoint.__doc__,
+                parameters=[
+                    parameter(
+                        each,
+                        "string" if each == "incarnation" else "integer",
+                        required=each in ("start", "end", "timestamp_ms"),
+                    )
+                    for each in arguments
+                ],
             )
-        return router
+            for path, endpoint, arguments in (
+                ("/api/stream/{vhost}", self.streams, ()),
+                (f"{of_queue}/tail", self.tail, ("after", "wait_ms")),
+                (f"{of_queue}/offset-for-timestamp", self.offset, ("timestamp_ms",)),
+                (f"{of_queue}/range", self.range, ("start", "end", "max_bytes", "incarnation")),
+            )
+        ]
 
     async def stop(self) -> None:
         """End long polls and reads, and the reader process; the broker stops."""
@@ -285,10 +291,3 @@ def _check_range(stream: Stream, start: int, end: int, incarnation: str | None) 
 
 def _bad(reason: str) -> Refusal:
     return Refusal(400, "bad_request", reason)
-
-
-def _described(name: str) -> dict[str, Any]:
-    """An argument for the OpenAPI description."""
-    kind = "string" if name == "incarnation" else "integer"
-    required = name in ("start", "end", "timestamp_ms")
-    return {"name": name, "in": "query", "required": required, "schema": {"type": kind}}

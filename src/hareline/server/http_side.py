@@ -1,7 +1,7 @@
 """The HTTP side of a broker: from its parts to the application on the management port, and back.
 
 ``server`` imports this only where the management port is switched on, so that a broker without it
-has none of FastAPI in memory. ``HttpSide`` starts when the journal has been read, and stops when
+has none of Starlette in memory. ``HttpSide`` starts when the journal has been read, and stops when
 the connections are gone.
 
 Invariant: it is given parts and makes none that the broker works without.
@@ -21,6 +21,7 @@ from hareline.amqp.context import Context
 from hareline.auth.networks import Networks
 from hareline.auth.peer import Peer
 from hareline.events import Report
+from hareline.management import web_ui
 from hareline.management.api import metrics, routes_of
 from hareline.management.api.app import create_app
 from hareline.management.api.site import ListenerFacts, NodeFacts, ResourceFacts, Site
@@ -34,7 +35,6 @@ from hareline.management.readers import ReaderService
 from hareline.management.replay import ReplayService
 from hareline.management.stream_access import StreamAccess
 from hareline.management.streams import StreamService
-from hareline.management.web_ui import router as web_ui_router
 from hareline.management.websocket import UpgradeRequest, WebSocketDoor
 from hareline.metrics.meters import JournalMeter, Meters
 from hareline.metrics.source import MetricsSource
@@ -104,15 +104,15 @@ class HttpSide:
         self._streams = self._stream_service(access)
         routes = [
             *routes_of(self.site),
-            *self._replay_service(authenticator).router().routes,
-            *self._streams.router().routes,
-            *ReaderService(access).router().routes,
-            *web_ui_router().routes,
+            *self._replay_service(authenticator).routes(),
+            *self._streams.routes(),
+            *ReaderService(access).routes(),
+            *web_ui.routes(),
         ]
         forwarded_by = Networks(parts.settings().management.forwarded_by)
         door = self._websocket_door(forwarded_by)
         if door is not None:
-            routes += door.router().routes
+            routes.append(door.route())
         asks_for_rights = any(each.asks_for_rights for each in context.logins.backends)
         apps = {
             "http": create_app(
@@ -124,7 +124,7 @@ class HttpSide:
             )
         }
         if any(each.serves == "metrics" for each in addresses):
-            routes_of_metrics = metrics.router(self.site).routes
+            routes_of_metrics = [row.bound_to(self.site) for row in metrics.routes.rows]
             apps["metrics"] = create_app(self.health, routes_of_metrics, forwarded_by)
             apps["metrics"].state.pace = apps["http"].state.pace
 

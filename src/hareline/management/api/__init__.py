@@ -7,11 +7,7 @@ row is described in docs/http-api.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final
-
-from fastapi import APIRouter
-from starlette.routing import BaseRoute
 
 from hareline.management.api import (
     bindings,
@@ -42,18 +38,7 @@ from hareline.management.api import (
 )
 from hareline.management.api.call import Routes
 from hareline.management.api.site import Site
-
-ROUTERS: Final[tuple[Callable[[Site], APIRouter], ...]] = (
-    health.router,
-    metrics.router,
-    queue_arguments.router,
-    search.router,
-    near_limits.router,
-    dead_letters.router,
-    changes.router,
-    effective_arguments.router,
-    documentation.router,
-)
+from hareline.management.routes import Route
 
 #: The rows of all resources; of two that fit a path the first counts.
 TABLE: Final[tuple[Routes, ...]] = (
@@ -72,6 +57,14 @@ TABLE: Final[tuple[Routes, ...]] = (
     message_files.routes,
     unacknowledged.routes,
     queue_operations.routes,
+    health.routes,
+    changes.routes,
+    dead_letters.routes,
+    documentation.routes,
+    search.routes,
+    near_limits.routes,
+    queue_arguments.routes,
+    effective_arguments.routes,
     users.routes,
     users.permissions_routes,
     users.limits_routes,
@@ -86,7 +79,7 @@ TABLE: Final[tuple[Routes, ...]] = (
 )
 
 
-def routes_of(site: Site) -> list[BaseRoute]:
-    """All routes of a broker's API."""
-    routes = [route for router in ROUTERS for route in router(site).routes]
-    return [*routes, *(row.bound_to(site) for each in TABLE for row in each.rows)]
+def routes_of(site: Site) -> list[Route]:
+    """All routes of a broker's API, and of its metrics if it has any."""
+    tables = TABLE if site.metrics is None else (*TABLE, metrics.routes)
+    return [row.bound_to(site) for each in tables for row in each.rows]

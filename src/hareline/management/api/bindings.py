@@ -172,7 +172,7 @@ async def _bindings(call: Call, vhost: VirtualHost, found: Iterator[Binding]) ->
 
 async def _list(call: Call, places: Iterator[Place]) -> Response:
     return await listing(
-        call.request,
+        call,
         places,
         describe,
         _SORT,

@@ -61,6 +61,7 @@ NAME_MAX_OCTETS: Final = 255
 _DIGITS_MAX: Final = 18
 _OVER: Final = object()
 
+T = TypeVar("T")
 Model = TypeVar("Model", bound=BaseModel)
 Handler = Callable[["Call"], Awaitable[Response]]
 
@@ -192,13 +193,17 @@ class Call:
             self.octets = await read_body(self.request, row.reads_bytes)
         await (self.take_turn() if row.changes else self.check())
 
-    async def check(self) -> None:
-        """Look at the caller: its login, its tag, and that it may enter. Raises Refusal."""
+    async def check(self, needs: Tag | None = None) -> None:
+        """Look at the caller: its login, its tag, and that it may enter. Raises Refusal.
+
+        ``needs``: the tag, where the row says none.
+        """
         request = self.request
         user = await self.site.authenticator.user(request)
         self.who = Caller(self.site, user, "" if request.client is None else request.client.host)
-        if self._row.needs is not None:
-            self.who.require_tag(self._row.needs)
+        tag = needs or self._row.needs
+        if tag is not None:
+            self.who.require_tag(tag)
         if self._row.enters:
             self.enter(self.name("vhost"))
 
@@ -267,6 +272,14 @@ class Call:
     def pace(self) -> Pace:
         """The pace of all long answers."""
         return pace_of(self.request)
+
+    def kept(self, kind: type[T]) -> T:
+        """The one object of this class that the application keeps."""
+        kept: dict[type[Any], Any] = self.request.app.state.kept
+        if kind not in kept:
+            kept[kind] = kind()
+        found: T = kept[kind]
+        return found
 
     def held_answer(self) -> HeldBody:
         """An answer with messages: a context, in which it and what it is made of are counted."""

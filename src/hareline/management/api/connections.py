@@ -515,9 +515,9 @@ def _unconfirmed(channel: Channel) -> int:
 
 
 async def _connections(call: Call, found: Iterable[Connection]) -> Response:
-    rates = Rates(call.site, call.request)
+    rates = Rates(call)
     return await listing(
-        call.request,
+        call,
         found,
         describe_connections(call.site, rates),
         # a line each: the name, and the one that the client gives
@@ -527,16 +527,16 @@ async def _connections(call: Call, found: Iterable[Connection]) -> Response:
 
 
 async def _channels(call: Call, found: Iterable[Channel]) -> Response:
-    rates = Rates(call.site, call.request)
+    rates = Rates(call)
     described = describe_channels(call.site, rates)
     keys = channel_keys(rates)
-    return await listing(call.request, found, described, name_of=_channel_name, keys=keys)
+    return await listing(call, found, described, name_of=_channel_name, keys=keys)
 
 
 async def _consumers(call: Call, places: Iterator[ConsumerPlace]) -> Response:
     deliveries = Deliveries()
     return await listing(
-        call.request,
+        call,
         places,
         lambda place: describe_consumer(call.site, *place, deliveries),
         ("queue.vhost", "queue.name", "consumer_tag"),
@@ -603,8 +603,8 @@ async def close_connections_of_user(call: Call) -> Response:
 async def connection(call: Call) -> Response:
     """One connection."""
     found = await _connection(call)
-    row = describe_connections(call.site, Rates(call.site, call.request))(found)
-    return answer(picked_columns(call.request, row))
+    row = describe_connections(call.site, Rates(call))(found)
+    return answer(picked_columns(call, row))
 
 
 @routes("DELETE /api/connections/{connection}", status=204, parameters=[_REASON])
@@ -671,7 +671,7 @@ async def channel(call: Call) -> Response:
     """One channel, with its consumers."""
     async with call.pace.share() as share:
         connection, found = await find_channel(call.site, call.who, call.name("channel"), share)
-    row = describe_channels(call.site, Rates(call.site, call.request))(found)
+    row = describe_channels(call.site, Rates(call))(found)
     deliveries = Deliveries()
     details = row["consumer_details"] = []
     row["deliveries"] = []
@@ -680,7 +680,7 @@ async def channel(call: Call) -> Response:
         for each in list(found.consumers.by_tag.values()):
             details.append(describe_consumer(call.site, connection, each, deliveries))
             await share.pause()
-        return await answer_with_list(call.request, row, "consumer_details", share)
+        return await answer_with_list(call, row, "consumer_details", share)
 
 
 @consumer_routes("GET /api/consumers", lists=ConsumerInfo)

@@ -126,9 +126,9 @@ def exchange_keys(rates: Rates) -> Keys[Place]:
 
 
 async def _exchanges(call: Call, vhosts: list[VirtualHost]) -> Response:
-    rates = Rates(call.site, call.request)
+    rates = Rates(call)
     return await listing(
-        call.request,
+        call,
         ((vhost, each) for vhost in vhosts for each in list(vhost.exchanges.values())),
         describe(call.site, rates),
         name_of=lambda place: place[1].name,
@@ -151,11 +151,11 @@ async def exchanges_of_vhost(call: Call) -> Response:
 @routes("GET /api/exchanges/{vhost}/{exchange}", gives=ExchangeInfo)
 async def exchange(call: Call) -> Response:
     """One exchange; ``amq.default`` is the default exchange."""
-    row = describe(call.site, Rates(call.site, call.request))(find_exchange(call))
+    row = describe(call.site, Rates(call))(find_exchange(call))
     # which channel brought what, and which queue got it, is not counted (rates_mode basic)
     row["incoming"] = []
     row["outgoing"] = []
-    return answer(picked_columns(call.request, row))
+    return answer(picked_columns(call, row))
 
 
 @topology_routes(

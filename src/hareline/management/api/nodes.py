@@ -162,18 +162,18 @@ def describe(site: Site, rates: Rates) -> dict[str, Any]:
 @routes("GET /api/nodes", lists=NodeInfo)
 async def nodes(call: Call) -> Response:
     """All nodes, which is one."""
-    rates = Rates(call.site, call.request)
-    return await listing(call.request, [call.site], lambda site: describe(site, rates), ("name",))
+    rates = Rates(call)
+    return await listing(call, [call.site], lambda site: describe(site, rates), ("name",))
 
 
 @routes("GET /api/nodes/{node}", gives=NodeInfo)
 async def node(call: Call) -> Response:
     """The node."""
     check_node(call)
-    row = describe(call.site, Rates(call.site, call.request))
+    row = describe(call.site, Rates(call))
     if call.flag("memory"):
         row["memory"] = await _memory(call)
-    return answer(picked_columns(call.request, row))
+    return answer(picked_columns(call, row))
 
 
 @routes("GET /api/nodes/{node}/memory", gives=NodeMemory)

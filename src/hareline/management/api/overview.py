@@ -120,7 +120,7 @@ def policies_of_samples() -> dict[str, list[int]]:
 @routes("GET /api/overview", gives=Overview)
 async def overview(call: Call) -> Response:
     """The broker at a glance."""
-    site, rates = call.site, Rates(call.site, call.request)
+    site, rates = call.site, Rates(call)
     row = _product(site)
     if rates.is_wanted:
         async with call.pace.share() as share:
@@ -128,7 +128,7 @@ async def overview(call: Call) -> Response:
     if call.who.is_monitor:
         row["listeners"] = listeners(site)
         row["contexts"] = contexts(site)
-    return answer(picked_columns(call.request, row))
+    return answer(picked_columns(call, row))
 
 
 def _product(site: Site) -> dict[str, Any]:

@@ -84,7 +84,7 @@ def _add_rows(path: str, kind: str, tag: Tag, *, is_operator: bool) -> None:
     async def _list(call: Call, is_listed: Callable[[str], bool]) -> Response:
         policies = call.administration.policies
         found = [each for each in policies.all(is_operator=is_operator) if is_listed(each.vhost)]
-        return await listing(call.request, found, lambda each: _shown_policy(call, each))
+        return await listing(call, found, lambda each: _shown_policy(call, each))
 
     @policy_routes(f"GET {path}", lists=PolicyInfo, text=f"Every {kind} that the user sees.")
     async def policies(call: Call) -> Response:
@@ -293,7 +293,7 @@ async def delete_parameter(call: Call) -> Response:
 @routes("GET /api/federation-links", lists=LinkInfo, needs="monitoring")
 async def links(call: Call) -> Response:
     """What runs of RabbitMQ's shovels and federation links: nothing."""
-    return await listing(call.request, (), dict)
+    return await listing(call, (), dict)
 
 
 @routes("GET /api/shovels/{vhost}", lists=LinkInfo, needs="monitoring")
@@ -301,14 +301,14 @@ async def links(call: Call) -> Response:
 async def links_of_vhost(call: Call) -> Response:
     """The same in a virtual host."""
     call.who.vhost(call.name("vhost"))
-    return await listing(call.request, (), dict)
+    return await listing(call, (), dict)
 
 
 @routes("GET /api/global-parameters", lists=GlobalParameterInfo)
 async def global_parameters(call: Call) -> Response:
     """All global parameters."""
     found = call.administration.parameters.all_global()
-    return await listing(call.request, found, lambda each: each._asdict(), ("name",))
+    return await listing(call, found, lambda each: each._asdict(), ("name",))
 
 
 @routes("GET /api/global-parameters/{name}", gives=GlobalParameterInfo)
@@ -342,7 +342,7 @@ async def _parameters(
         and vhost in (None, each.vhost)
         and call.who.sees(each.vhost)
     )
-    return await listing(call.request, found, dict, ("component", "vhost", "name"))
+    return await listing(call, found, dict, ("component", "vhost", "name"))
 
 
 def _all_parameters(site: Site) -> Iterator[ParameterRecord]:

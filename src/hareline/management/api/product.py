@@ -144,7 +144,7 @@ async def auth(_call: Call) -> Response:
 @routes("GET /api/feature-flags", lists=FeatureFlag)
 async def feature_flags(call: Call) -> Response:
     """RabbitMQ's feature flags that name what this broker does."""
-    return await listing(call.request, FLAGS.items(), _flag, ("name",))
+    return await listing(call, FLAGS.items(), _flag, ("name",))
 
 
 @routes(
@@ -164,7 +164,7 @@ async def enable_feature_flag(call: Call) -> Response:
 @routes("GET /api/deprecated-features", lists=DeprecatedFeature)
 async def deprecated_features(call: Call) -> Response:
     """What RabbitMQ has deprecated, and whether it works here."""
-    return await listing(call.request, DEPRECATED, _deprecated, ("name",))
+    return await listing(call, DEPRECATED, _deprecated, ("name",))
 
 
 @routes("GET /api/deprecated-features/used", lists=DeprecatedFeature)
@@ -172,7 +172,7 @@ async def deprecated_features_used(call: Call) -> Response:
     """Those of them that are in use."""
     async with call.pace.share() as share:
         used = [name for name in DEPRECATED if await _is_used(call, name, share)]
-    return await listing(call.request, used, _deprecated, ("name",))
+    return await listing(call, used, _deprecated, ("name",))
 
 
 @node_routes("POST /api/rebalance/queues", status=204, answers={200: {}})
@@ -196,7 +196,7 @@ async def act(call: Call) -> Response:
 async def settings_in_force(call: Call) -> Response:
     """The settings in force, by sections and options; users are left out."""
     found = call.site.settings().model_dump(mode="json", exclude={"users"})
-    return answer(picked_columns(call.request, found))
+    return answer(picked_columns(call, found))
 
 
 def _flag(item: tuple[str, str]) -> dict[str, Any]:

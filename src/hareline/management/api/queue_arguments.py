@@ -9,19 +9,18 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any, Final
 
-from fastapi import APIRouter, Request
-from fastapi.responses import Response
 from pydantic import BaseModel
+from starlette.responses import Response
 
 from hareline.administration.policy_keys import KEYS, PolicyKey
 from hareline.broker.exchanges.alternate import ALTERNATE_EXCHANGE
 from hareline.broker.live_settings import LIVE_NAMES
-from hareline.management.api.access import caller
 from hareline.management.api.answers import answer
-from hareline.management.api.openapi import one_route
-from hareline.management.api.site import Site
+from hareline.management.api.call import Call, Routes
 from hareline.queues.declare.descriptions import DESCRIPTIONS, GROUPS, Description
 from hareline.queues.declare.table import BY_NAME
+
+routes = Routes("hareline")
 
 
 class Choice(BaseModel):
@@ -132,15 +131,10 @@ def _key(name: str, key: PolicyKey, description: Description) -> DescribedKey:
     return DescribedKey(**fields, is_operator=key.is_operator)
 
 
-def router(site: Site) -> APIRouter:
-    """The route."""
-    router = APIRouter(tags=["hareline"])
-    described = described_arguments().model_dump()
+_DESCRIBED: Final = described_arguments().model_dump()
 
-    @router.get("/api/hareline/queue-arguments", **one_route(DescribedArguments))
-    async def queue_arguments(request: Request) -> Response:
-        """Every queue argument and policy key: what it does, and what it may be."""
-        await caller(site, request)
-        return answer(described)
 
-    return router
+@routes("GET /api/hareline/queue-arguments", gives=DescribedArguments)
+async def queue_arguments(_call: Call) -> Response:
+    """Every queue argument and policy key: what it does, and what it may be."""
+    return answer(_DESCRIBED)

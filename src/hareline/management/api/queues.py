@@ -11,7 +11,6 @@ from functools import partial
 from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict
-from starlette.requests import Request
 from starlette.responses import Response
 
 from hareline.administration.terms import table_json
@@ -32,7 +31,6 @@ from hareline.management.api.connections import (
 from hareline.management.api.listing import answer_with_list, listing
 from hareline.management.api.policies import shown
 from hareline.management.api.rates import RATED, Keys, Rates
-from hareline.management.api.site import Site
 from hareline.management.bodies import Arguments, ArgumentsField
 from hareline.management.pace import Share
 from hareline.management.routes import parameter
@@ -90,9 +88,10 @@ class QueueBody(BaseModel):
 class Queues:
     """Descriptions of queues for one request."""
 
-    def __init__(self, site: Site, request: Request) -> None:
+    def __init__(self, call: Call) -> None:
+        site = call.site
         self._site = site
-        self._rates = Rates(site, request)
+        self._rates = Rates(call)
         self._clients = ConnectionsByClient(site)
         self._node = site.node.name
         self._deliveries = Deliveries()
@@ -286,9 +285,9 @@ def find_queue(call: Call) -> Place:
 
 
 async def _queues(call: Call, vhosts: list[VirtualHost]) -> Response:
-    queues, kind = Queues(call.site, call.request), call.query.get("type")
+    queues, kind = Queues(call), call.query.get("type")
     return await listing(
-        call.request,
+        call,
         ((vhost, each) for vhost in vhosts for each in list(vhost.queues.values())),
         queues.describe,
         name_of=lambda place: place[1].name,
@@ -320,8 +319,8 @@ async def queue(call: Call) -> Response:
     """One queue, with its consumers."""
     place = find_queue(call)
     async with call.pace.share() as share:
-        row = await Queues(call.site, call.request).describe_one(place, share)
-        return await answer_with_list(call.request, row, "consumer_details", share)
+        row = await Queues(call).describe_one(place, share)
+        return await answer_with_list(call, row, "consumer_details", share)
 
 
 @topology_routes(

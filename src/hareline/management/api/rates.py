@@ -11,11 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Literal, TypeVar
 
-from starlette.requests import Request
-
 from hareline.counts import ChannelCounts
-from hareline.management.api.listing import flag
-from hareline.management.api.site import Site
+from hareline.management.api.call import Call
 from hareline.management.refusals import Refusal
 from hareline.statistics.sampler import Sampler, message_stats, with_details
 from hareline.statistics.windows import WindowError, read_windows
@@ -46,13 +43,13 @@ class Rates:
 
     __slots__ = ("_sampler", "_windows", "has_totals", "is_wanted")
 
-    def __init__(self, site: Site, request: Request) -> None:
+    def __init__(self, call: Call) -> None:
         """Raises Refusal for a window that cannot be had."""
-        self._sampler: Sampler | None = site.sampler
-        self.is_wanted = not flag(request, "disable_stats")
-        self.has_totals = self.is_wanted or flag(request, "enable_queue_totals")
+        self._sampler: Sampler | None = call.site.sampler
+        self.is_wanted = not call.flag("disable_stats")
+        self.has_totals = self.is_wanted or call.flag("enable_queue_totals")
         try:
-            self._windows = read_windows(request.query_params)
+            self._windows = read_windows(call.query)
         except WindowError as error:
             raise Refusal(400, "bad_request", str(error)) from None
 

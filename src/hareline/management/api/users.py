@@ -142,7 +142,7 @@ def describe_user(site: Site, user: User) -> dict[str, Any]:
 
 async def _users(call: Call, found: list[User]) -> Response:
     return await listing(
-        call.request,
+        call,
         found,
         lambda user: describe_user(call.site, user),
         ("name",),
@@ -326,7 +326,7 @@ async def _permissions(call: Call, user: str | None = None, vhost: str | None = 
         for each in _all_given(call.site)
         if user in (None, each.user) and vhost in (None, each.vhost)
     )
-    return await listing(call.request, found, _Given.described, ("user", "vhost"))
+    return await listing(call, found, _Given.described, ("user", "vhost"))
 
 
 async def _topic_permissions(
@@ -337,7 +337,7 @@ async def _topic_permissions(
         for each in call.administration.users.topic_permissions()
         if user in (None, each.user) and vhost in (None, each.vhost)
     )
-    return await listing(call.request, found, dict, ("user", "vhost", "exchange"))
+    return await listing(call, found, dict, ("user", "vhost", "exchange"))
 
 
 def _all_given(site: Site) -> Iterator[_Given]:

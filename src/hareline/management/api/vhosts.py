@@ -65,9 +65,9 @@ class Depths(NamedTuple):
 async def vhosts(call: Call) -> Response:
     """The virtual hosts that the user sees."""
     found = call.who.vhosts()
-    rates, depths = Rates(call.site, call.request), await _depths(call.pace, found)
+    rates, depths = Rates(call), await _depths(call.pace, found)
     return await listing(
-        call.request,
+        call,
         found,
         lambda vhost: describe_vhost(call.site, vhost, rates, depths[vhost.name]),
         ("name",),
@@ -80,8 +80,8 @@ async def vhost(call: Call) -> Response:
     """One virtual host."""
     found = call.vhost
     depths = (await _depths(call.pace, [found]))[found.name]
-    row = describe_vhost(call.site, found, Rates(call.site, call.request), depths)
-    return answer(picked_columns(call.request, row))
+    row = describe_vhost(call.site, found, Rates(call), depths)
+    return answer(picked_columns(call, row))
 
 
 @routes("PUT /api/vhosts/{vhost}", body=VhostBody, needs="administrator", changes=True)

@@ -203,7 +203,7 @@ def _arguments(value: object) -> Table:
         return Table()
     if not isinstance(value, Mapping):
         raise ValueError("should be an object")
-    table = Table({str(name): _field(each) for name, each in value.items()})
+    table = table_of(value)
     try:
         encode_fields(table)
     except (ValueError, TypeError, RecursionError, OverflowError) as error:
@@ -211,13 +211,15 @@ def _arguments(value: object) -> Table:
     return table
 
 
+def table_of(fields: Mapping[str, Any]) -> Table:
+    """A JSON object as a field table: numbers are 64 bit, as RabbitMQ's API has them."""
+    return Table({str(name): _field(each) for name, each in fields.items()})
+
+
 def _field(value: object) -> object:
-    """A value of JSON in a field table: numbers are 64 bit, as RabbitMQ's API has them."""
     if isinstance(value, Mapping):
-        return Table({str(name): _field(each) for name, each in value.items()})
-    if isinstance(value, list):
-        return [_field(each) for each in value]
-    return value
+        return table_of(value)
+    return [_field(each) for each in value] if isinstance(value, list) else value
 
 
 #: A JSON object as arguments of a declaration or binding.

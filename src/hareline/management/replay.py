@@ -35,7 +35,7 @@ from hareline.errors import AmqpError, NotFound, StoreError
 from hareline.events import Report
 from hareline.management.authentication import Authenticator
 from hareline.management.bodies import parse_body, read_body
-from hareline.management.refusals import Refusal, json_answer
+from hareline.management.refusals import Refusal, answer
 from hareline.management.routes import Route
 from hareline.queues.core.archiving import archive_message, archives_of
 from hareline.queues.core.kinds import KEEPS_ALL, KEEPS_NONE, TAKEN
@@ -181,7 +181,7 @@ class ReplayService:
                 self._is_busy = False
         except Refusal as refusal:
             return refusal.answer()
-        return json_answer(200, outcome.fields())
+        return answer(outcome.fields())
 
     def _find(self, wanted: ReplayRequest) -> tuple[VirtualHost, Queue, list[int], ReplaySource]:
         if wanted.from_ms >= wanted.to_ms:

@@ -25,7 +25,7 @@ from starlette.responses import Response
 from starlette.types import Scope
 
 from hareline.auth.networks import Networks
-from hareline.management.forwarded import client_of, scheme_of
+from hareline.management.middleware import client_of, scheme_of
 from hareline.management.refusals import Refusal
 from hareline.management.routes import Route
 

@@ -24,17 +24,13 @@ from hareline.events import Report
 from hareline.management import web_ui
 from hareline.management.api import metrics, routes_of
 from hareline.management.api.app import create_app
-from hareline.management.api.site import ListenerFacts, NodeFacts, ResourceFacts, Site
+from hareline.management.api.site import Health, ListenerFacts, NodeFacts, ResourceFacts, Site
 from hareline.management.authentication import Authenticator
-from hareline.management.change_file import ChangeKeeper
-from hareline.management.change_log import ChangeLog
-from hareline.management.health import Health
+from hareline.management.change_log import ChangeKeeper, ChangeLog
 from hareline.management.listener import Ends, ManagementListener
 from hareline.management.reader_process import ReaderProcess
-from hareline.management.readers import ReaderService
 from hareline.management.replay import ReplayService
-from hareline.management.stream_access import StreamAccess
-from hareline.management.streams import StreamService
+from hareline.management.streams import ReaderService, StreamAccess, StreamService
 from hareline.management.websocket import UpgradeRequest, WebSocketDoor
 from hareline.metrics.meters import JournalMeter, Meters
 from hareline.metrics.source import MetricsSource

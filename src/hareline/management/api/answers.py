@@ -5,7 +5,6 @@ What OpenAPI says of all of them is here too: problems, and pages of lists.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final, Generic, TypeVar
 
@@ -15,7 +14,6 @@ from starlette.responses import Response
 from hareline.errors import AccessRefused, AmqpError, NotAllowed, NotFound
 from hareline.management.refusals import Refusal
 from hareline.management.routes import parameter
-from hareline.management.strict_json import encoded
 
 PAGE_SIZE: Final = 100
 PAGE_SIZE_MAX: Final = 500
@@ -61,11 +59,6 @@ LIST_PARAMETERS: Final = (
     parameter("columns", "string", "Columns to answer with, separated by commas."),
     parameter("disable_stats", "boolean", "Whether rates and statistics are left out."),
 )
-
-
-def answer(data: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    """These data as JSON."""
-    return Response(encoded(data), status, headers, media_type="application/json")
 
 
 def created(location: str | None = None) -> Response:

@@ -2,7 +2,7 @@
 
 ``hareline.server.http_side`` gives it the routes. It has the health check for containers, finds
 paths as they came (``management.paths``), makes answers of errors, and describes all routes;
-requests of other sites come no further than ``management.protection``.
+requests of other sites come no further than ``management.middleware``.
 
 ``GET /api/health`` needs no login. It answers 503 if only a restart helps, or one is under way:
 the store has failed, the broker is stopping. An alarm is answered with 200, because a broker that
@@ -28,18 +28,15 @@ from hareline.administration import AdministrationError
 from hareline.auth.networks import Networks
 from hareline.errors import AmqpError
 from hareline.events import Report
-from hareline.management.api.answers import amqp_refusal, answer
+from hareline.management.api.answers import amqp_refusal
+from hareline.management.api.site import Health
 from hareline.management.bodies import BODY_MAX_BYTES, BodiesInFlight
 from hareline.management.change_log import CALLER
-from hareline.management.forwarded import ForwardedFor
-from hareline.management.health import Health
+from hareline.management.middleware import ForwardedFor, PendingRights, Protection, Stopping
 from hareline.management.pace import Pace
 from hareline.management.paths import RawPaths
-from hareline.management.pending_rights import PendingRights
-from hareline.management.protection import Protection
-from hareline.management.refusals import Refusal
+from hareline.management.refusals import Refusal, answer
 from hareline.management.routes import Route, document_of
-from hareline.management.stopping import Stopping
 
 NO_PROXIES: Final = Networks()
 _STATUSES: Final = {"bad_request": 400, "conflict": 409, "protected": 412}
@@ -58,7 +55,7 @@ def create_app(
     """The application with these routes. ``proxies`` are believed when they name a client.
 
     ``report``: the log, which has refusals of administrative acts. ``asks_for_rights``: rights may
-    have to be asked for (``management.pending_rights``).
+    have to be asked for (``management.middleware``).
     """
 
     async def health(_request: Request) -> Response:

@@ -101,11 +101,15 @@ class Row:
 
 
 class Routes:
-    """The rows of a resource. ``group``: OpenAPI's tag; ``needs``: of rows that name no tag."""
+    """The rows of a resource. ``group``: OpenAPI's tag.
 
-    def __init__(self, group: str, needs: Tag = "management") -> None:
+    ``needs``, ``enters``: of rows that say nothing else.
+    """
+
+    def __init__(self, group: str, needs: Tag = "management", *, enters: bool = False) -> None:
         self._group = group
         self._needs = needs
+        self._enters = enters
         self.rows: list[Row] = []
 
     def __call__(
@@ -114,7 +118,7 @@ class Routes:
         *,
         needs: Tag | None = None,
         is_open: bool = False,
-        enters: bool = False,
+        enters: bool | None = None,
         changes: bool = False,
         lists: type[BaseModel] | None = None,
         body: Any = None,
@@ -147,7 +151,8 @@ class Routes:
             }
             reads_bytes = body_max if body is not None else 0
             tag = None if is_open else needs or self._needs
-            self.rows.append(Row(request, handler, tag, enters, changes, reads_bytes, said))
+            does_enter = self._enters if enters is None else enters
+            self.rows.append(Row(request, handler, tag, does_enter, changes, reads_bytes, said))
             return handler
 
         return add

@@ -18,10 +18,9 @@ from pydantic import BaseModel
 from starlette.responses import Response
 
 from hareline.management.api.access import Caller, Tag
-from hareline.management.api.answers import answer
 from hareline.management.api.call import Call, Routes
 from hareline.management.change_log import KEPT_MAX, Change
-from hareline.management.refusals import Refusal
+from hareline.management.refusals import Refusal, answer
 from hareline.management.routes import integer, parameter
 
 routes = Routes("hareline")

@@ -14,9 +14,9 @@ from pydantic import BaseModel
 from starlette.responses import Response
 
 from hareline.administration.argument_origins import Decision, decisions
-from hareline.management.api.answers import answer
 from hareline.management.api.call import Call, Routes
 from hareline.management.api.queues import find_queue
+from hareline.management.refusals import answer
 from hareline.queues.declare.descriptions import DESCRIPTIONS
 from hareline.storage.administration import PolicyRecord
 

@@ -21,7 +21,7 @@ from hareline.broker.exchanges.alternate import with_alternate
 from hareline.broker.exchanges.exchange import Exchange
 from hareline.broker.route_explanation import RouteExplanation, Step, Verdict, explain
 from hareline.broker.vhost import VirtualHost
-from hareline.management.api.answers import answer, bad_request, created, no_content, not_found
+from hareline.management.api.answers import bad_request, created, no_content, not_found
 from hareline.management.api.call import Call, Routes
 from hareline.management.api.listing import listing, picked_columns
 from hareline.management.api.policies import shown
@@ -29,11 +29,12 @@ from hareline.management.api.rates import Keys, Rates
 from hareline.management.api.site import Site
 from hareline.management.bodies import Arguments, ArgumentsField, parse_body
 from hareline.management.paths import exchange_name
+from hareline.management.refusals import answer
 from hareline.management.routes import parameter
 from hareline.message.probe import probe_message
 
 routes = Routes("exchanges")
-topology_routes = Routes("topology")
+topology_routes = Routes("topology", enters=True)
 
 Place = tuple[VirtualHost, Exchange]
 
@@ -159,11 +160,7 @@ async def exchange(call: Call) -> Response:
 
 
 @topology_routes(
-    "PUT /api/exchanges/{vhost}/{exchange}",
-    status=201,
-    body=ExchangeBody,
-    answers=_MADE,
-    enters=True,
+    "PUT /api/exchanges/{vhost}/{exchange}", status=201, body=ExchangeBody, answers=_MADE
 )
 async def declare_exchange(call: Call) -> Response:
     """Declare an exchange."""
@@ -195,7 +192,6 @@ async def declare_exchange(call: Call) -> Response:
     status=204,
     parameters=[parameter("if-unused", "boolean")],
     has_problems=False,
-    enters=True,
 )
 async def delete_exchange(call: Call) -> Response:
     """Delete an exchange, with a condition if so asked."""

@@ -24,12 +24,12 @@ from typing import Any, Final, Generic, TypeVar
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from hareline.management.api.answers import PAGE_SIZE, PAGE_SIZE_MAX, answer, bad_request
+from hareline.management.api.answers import PAGE_SIZE, PAGE_SIZE_MAX, bad_request
 from hareline.management.api.call import Call
 from hareline.management.api.name_filter import NameFilter
 from hareline.management.bodies import HeldBody
 from hareline.management.pace import Share
-from hareline.management.refusals import Refusal
+from hareline.management.refusals import Refusal, answer
 from hareline.management.strict_json import encoded
 
 #: Items that are sorted at one go, in some 3 ms.

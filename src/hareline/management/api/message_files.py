@@ -21,16 +21,16 @@ from hareline.broker.operations.moving import LASTING, Outcome, as_it_came
 from hareline.broker.operations.selecting import Selection, selected
 from hareline.broker.operations.targets import ALARM, QueueTarget, address_of
 from hareline.errors import AmqpError, MalformedFrame, StoreError
-from hareline.management.api.answers import answer, bad_request
+from hareline.management.api.answers import bad_request
 from hareline.management.api.call import Call, Routes
-from hareline.management.api.long_bodies import (
+from hareline.management.api.message_json import (
     LONG_BYTES,
     LongText,
     Steps,
+    body_parts,
     cut_long_text,
     kept_body,
 )
-from hareline.management.api.message_json import body_parts
 from hareline.management.api.publishing import check_user_id, new_message
 from hareline.management.api.running import (
     BODY_MAX_BYTES,
@@ -46,14 +46,14 @@ from hareline.management.api.running import (
     selector_of,
 )
 from hareline.management.bodies import bodies_of, body_pieces, parse_json
-from hareline.management.refusals import Refusal
+from hareline.management.refusals import Refusal, answer
 from hareline.management.strict_json import encoded
 from hareline.message import Message
 from hareline.message.exported import InvalidLine, exported, exported_head, imported
 from hareline.queues.core.entry import QueueEntry
 from hareline.queues.queue import Queue
 
-routes = Routes("messages")
+routes = Routes("messages", enters=True)
 
 FORMAT: Final = "hareline-messages"
 FORMAT_VERSION: Final = 1
@@ -76,7 +76,6 @@ class ExportBody(OperationBody):
     body=ExportBody,
     body_max=BODY_MAX_BYTES,
     answers={200: {"content": {LINES: {"schema": {"type": "string"}}}}},
-    enters=True,
 )
 async def export(call: Call) -> Response:
     """The messages of a queue as lines of JSON; they stay in the queue."""
@@ -95,7 +94,6 @@ async def export(call: Call) -> Response:
     body_max=0,
     gives=OperationResult,
     has_problems=False,
-    enters=True,
 )
 async def import_messages(call: Call) -> Response:
     """Put the messages of an exported file into a queue."""

@@ -48,7 +48,7 @@ from hareline.management.paths import exchange_name
 from hareline.management.strict_json import encoded
 from hareline.queues.queue import Queue
 
-routes = Routes("messages")
+routes = Routes("messages", enters=True)
 
 COUNT_MAX: Final = 1_000
 PAGE_BYTES_MAX: Final = 16_777_216
@@ -120,13 +120,7 @@ class PurgeBody(OperationBody):
 _OF_QUEUE: Final = "/api/queues/{vhost}/{queue}"
 
 
-@routes(
-    f"POST {_OF_QUEUE}/browse",
-    body=BrowseBody,
-    body_max=BODY_MAX_BYTES,
-    gives=Browsed,
-    enters=True,
-)
+@routes(f"POST {_OF_QUEUE}/browse", body=BrowseBody, body_max=BODY_MAX_BYTES, gives=Browsed)
 async def browse_queue(call: Call) -> Response:
     """Show messages without disturbing them, from the head or the end on, by pages."""
     queue, asked = call.queue_in_path("read"), call.body(BrowseBody)
@@ -183,7 +177,7 @@ async def purge_first(call: Call) -> Response:
     return await _delete(call, queue, "purge", Selection(limit=asked.limit))
 
 
-@routes(f"DELETE {_OF_QUEUE}/contents", status=204, has_problems=False, enters=True)
+@routes(f"DELETE {_OF_QUEUE}/contents", status=204, has_problems=False)
 async def purge(call: Call) -> Response:
     """Delete all messages that no consumer has."""
     queue = call.queue_in_path("read")

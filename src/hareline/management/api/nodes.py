@@ -15,13 +15,14 @@ from pydantic import BaseModel, ConfigDict
 from starlette.responses import Response
 
 from hareline import __version__
-from hareline.management.api.answers import answer, not_found
+from hareline.management.api.answers import not_found
 from hareline.management.api.call import Call, Routes
 from hareline.management.api.listing import listing, picked_columns
 from hareline.management.api.overview import PRODUCT, RATES_MODE, contexts, exchange_types
 from hareline.management.api.queues import type_of
 from hareline.management.api.rates import Rates
 from hareline.management.api.site import Site
+from hareline.management.refusals import answer
 from hareline.statistics.deliveries import Deliveries
 from hareline.statistics.readings import queue_facts
 

@@ -15,13 +15,13 @@ from starlette.responses import Response
 
 from hareline import __version__
 from hareline.broker.exchange_types import EXCHANGE_TYPES
-from hareline.management.api.answers import answer
 from hareline.management.api.call import Call, Routes
 from hareline.management.api.connections import connections_of
 from hareline.management.api.listing import picked_columns
 from hareline.management.api.rates import Rates
 from hareline.management.api.site import Site
 from hareline.management.pace import Share
+from hareline.management.refusals import answer
 from hareline.statistics.history import BASIC, GLOBAL, Retention
 
 routes = Routes("overview")

@@ -33,12 +33,12 @@ from hareline.broker.exchanges.exchange import Exchange
 from hareline.broker.vhost import VirtualHost
 from hareline.errors import PreconditionFailed
 from hareline.management.api.access import Tag
-from hareline.management.api.answers import answer, not_found
+from hareline.management.api.answers import not_found
 from hareline.management.api.call import Body, Call, Routes
 from hareline.management.api.listing import listing
 from hareline.management.api.site import Site
 from hareline.management.pace import Share
-from hareline.management.refusals import Refusal
+from hareline.management.refusals import Refusal, answer
 from hareline.queues.declare.arguments import QueueArguments, parse_queue_arguments
 from hareline.storage.administration import ParameterRecord, PolicyRecord
 

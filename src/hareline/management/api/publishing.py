@@ -25,20 +25,27 @@ from hareline.broker.operations.taking import AckMode, acknowledge, give_back, t
 from hareline.broker.operations.targets import address_of
 from hareline.broker.vhost import audit_only
 from hareline.errors import AccessRefused, AmqpError, PreconditionFailed
-from hareline.management.api.answers import answer, bad_request, not_found
+from hareline.management.api.answers import bad_request, not_found
 from hareline.management.api.call import Call, Routes, checked_name
 from hareline.management.api.listing import Pieces
-from hareline.management.api.long_bodies import Steps, cut_long_text, kept_body
-from hareline.management.api.message_json import Encoding, Shown, taken_message
+from hareline.management.api.message_json import (
+    Encoding,
+    Shown,
+    Steps,
+    cut_long_text,
+    kept_body,
+    taken_message,
+)
 from hareline.management.bodies import (
     ANSWER_BYTES_MAX,
     HeldBody,
     bodies_of,
     parse_body,
     read_long_body,
+    table_of,
 )
 from hareline.management.pace import Share
-from hareline.management.refusals import Refusal
+from hareline.management.refusals import Refusal, answer
 from hareline.message import (
     Address,
     BlindAddress,
@@ -60,7 +67,7 @@ from hareline.wire.constants import FRAME_OVERHEAD
 from hareline.wire.encoder import header_frame
 from hareline.wire.properties import Properties, encode_properties, replace_headers
 
-routes = Routes("messages")
+routes = Routes("messages", enters=True)
 
 GET_COUNT_MAX: Final = 10_000
 WAIT_MS_MAX: Final = 30_000
@@ -131,11 +138,7 @@ class TakenMessage(BaseModel):
 
 
 @routes(
-    "POST /api/exchanges/{vhost}/{exchange}/publish",
-    body=PublishBody,
-    body_max=0,
-    gives=Published,
-    enters=True,
+    "POST /api/exchanges/{vhost}/{exchange}/publish", body=PublishBody, body_max=0, gives=Published
 )
 async def publish(call: Call) -> Response:
     """Publish a message to an exchange."""
@@ -153,7 +156,7 @@ async def publish(call: Call) -> Response:
     return answer({"routed": is_routed})
 
 
-@routes("POST /api/queues/{vhost}/{queue}/get", body=GetBody, gives=list[TakenMessage], enters=True)
+@routes("POST /api/queues/{vhost}/{queue}/get", body=GetBody, gives=list[TakenMessage])
 async def get(call: Call) -> Response:
     """Get messages of a queue, which are put back or not as ``ackmode`` says."""
     asked = parse_body(GetBody, call.octets)
@@ -404,15 +407,7 @@ def _headers_of(value: object) -> Table:
         return Table()
     if not isinstance(value, Mapping):
         raise bad_request("properties: headers: not an object")
-    return Table({str(name): _field(each) for name, each in value.items()})
-
-
-def _field(value: object) -> object:
-    if isinstance(value, Mapping):
-        return Table({str(name): _field(each) for name, each in value.items()})
-    if isinstance(value, list):
-        return [_field(each) for each in value]
-    return value
+    return table_of(value)
 
 
 def _short_text(name: str, value: object) -> str:

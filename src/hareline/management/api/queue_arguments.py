@@ -15,8 +15,8 @@ from starlette.responses import Response
 from hareline.administration.policy_keys import KEYS, PolicyKey
 from hareline.broker.exchanges.alternate import ALTERNATE_EXCHANGE
 from hareline.broker.live_settings import LIVE_NAMES
-from hareline.management.api.answers import answer
 from hareline.management.api.call import Call, Routes
+from hareline.management.refusals import answer
 from hareline.queues.declare.descriptions import DESCRIPTIONS, GROUPS, Description
 from hareline.queues.declare.table import BY_NAME
 

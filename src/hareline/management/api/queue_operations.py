@@ -23,7 +23,7 @@ from hareline.broker.operations.holding import Due, cancel_held, held, make_held
 from hareline.broker.operations.moving import Outcome
 from hareline.broker.operations.walking import messages_of, read_together
 from hareline.broker.stream_queue import stream_of
-from hareline.management.api.answers import answer, bad_request, no_content, not_found
+from hareline.management.api.answers import bad_request, no_content, not_found
 from hareline.management.api.call import Call, Routes
 from hareline.management.api.listing import Pieces
 from hareline.management.api.message_json import Shown, browsed_json
@@ -37,6 +37,7 @@ from hareline.management.api.running import (
 )
 from hareline.management.bodies import Arguments, parse_body
 from hareline.management.pace import Share
+from hareline.management.refusals import answer
 from hareline.management.strict_json import encoded
 from hareline.message import Table
 from hareline.queues.core.consumer import Consumer
@@ -48,7 +49,7 @@ from hareline.queues.dispatch.selective import SelectiveLane
 from hareline.queues.paused import is_paused, working_lane
 from hareline.queues.queue import Queue
 
-routes = Routes("queue operations")
+routes = Routes("queue operations", enters=True)
 
 COUNT_MAX: Final = 1_000
 _SHOWN_BYTES: Final = 50_000  # of the body of a held message
@@ -127,7 +128,7 @@ _OF_QUEUE: Final = "/api/queues/{vhost}/{queue}"
 _DELAYED: Final = "/api/exchanges/{vhost}/{exchange}/delayed"
 
 
-@routes(f"PATCH {_OF_QUEUE}", body=ChangeBody, gives=ArgumentsInForce, enters=True)
+@routes(f"PATCH {_OF_QUEUE}", body=ChangeBody, gives=ArgumentsInForce)
 async def change(call: Call) -> Response:
     """Change arguments of a queue while it works."""
     queue = call.queue_in_path("configure")
@@ -135,27 +136,27 @@ async def change(call: Call) -> Response:
     return answer(await _change(call, queue, asked.arguments))
 
 
-@routes(f"GET {_OF_QUEUE}/arguments", gives=ArgumentsInForce, enters=True)
+@routes(f"GET {_OF_QUEUE}/arguments", gives=ArgumentsInForce)
 async def arguments(call: Call) -> Response:
     """What a queue was declared with, what was changed, and what it goes by."""
     return answer(_in_force(call, call.queue_in_path("read")))
 
 
-@routes(f"PUT {_OF_QUEUE}/pause", name="put_pause", status=204, has_problems=False, enters=True)
-@routes(f"POST {_OF_QUEUE}/pause", status=204, has_problems=False, enters=True)
+@routes(f"PUT {_OF_QUEUE}/pause", name="put_pause", status=204, has_problems=False)
+@routes(f"POST {_OF_QUEUE}/pause", status=204, has_problems=False)
 async def pause(call: Call) -> Response:
     """Stop deliveries from a queue; publishing goes on. It stays paused over a restart."""
     return await _pause(call, paused=True)
 
 
-@routes(f"PUT {_OF_QUEUE}/resume", name="put_resume", status=204, has_problems=False, enters=True)
-@routes(f"POST {_OF_QUEUE}/resume", status=204, has_problems=False, enters=True)
+@routes(f"PUT {_OF_QUEUE}/resume", name="put_resume", status=204, has_problems=False)
+@routes(f"POST {_OF_QUEUE}/resume", status=204, has_problems=False)
 async def resume(call: Call) -> Response:
     """Let deliveries from a paused queue go on."""
     return await _pause(call, paused=False)
 
 
-@routes(f"GET {_OF_QUEUE}/groups", gives=list[GroupInfo], enters=True)
+@routes(f"GET {_OF_QUEUE}/groups", gives=list[GroupInfo])
 async def groups(call: Call) -> Response:
     """The message groups of a queue."""
     queue = call.queue_in_path("read")
@@ -170,10 +171,7 @@ async def groups(call: Call) -> Response:
 
 
 @routes(
-    f"POST {_OF_QUEUE}/groups/reset",
-    body=GroupsBody,
-    answers={200: {"description": "How many"}},
-    enters=True,
+    f"POST {_OF_QUEUE}/groups/reset", body=GroupsBody, answers={200: {"description": "How many"}}
 )
 async def reset_groups(call: Call) -> Response:
     """Let the next message of groups go to any consumer."""
@@ -192,7 +190,7 @@ async def reset_groups(call: Call) -> Response:
     return answer({"reset": count})
 
 
-@routes(f"GET {_OF_QUEUE}/held", gives=HeldPage, parameters=_COUNT, enters=True)
+@routes(f"GET {_OF_QUEUE}/held", gives=HeldPage, parameters=_COUNT)
 async def held_messages(call: Call) -> Response:
     """The messages of a queue that are not valid yet."""
     return await _held_page(call, call.queue_in_path("read"))
@@ -210,7 +208,7 @@ async def fire(call: Call) -> Response:
     return await _end_hold(call, call.queue_in_path("configure"), is_cancelled=False)
 
 
-@routes(f"GET {_DELAYED}", gives=HeldPage, parameters=_COUNT, enters=True)
+@routes(f"GET {_DELAYED}", gives=HeldPage, parameters=_COUNT)
 async def delayed_messages(call: Call) -> Response:
     """The messages that an x-delayed-message exchange delays."""
     return await _held_page(call, _delay_queue(call, "read"))
@@ -228,7 +226,7 @@ async def fire_delayed(call: Call) -> Response:
     return await _end_hold(call, _delay_queue(call, "configure"), is_cancelled=False)
 
 
-@routes(f"GET {_OF_QUEUE}/readers", gives=list[ReaderInfo], enters=True)
+@routes(f"GET {_OF_QUEUE}/readers", gives=list[ReaderInfo])
 async def readers(call: Call) -> Response:
     """Who reads a stream: consumers and readers over HTTP, and how far each is behind."""
     queue = call.queue_in_path("read")

@@ -43,7 +43,7 @@ from hareline.statistics.sources import consumer_capacity
 from hareline.statistics.unacked import Oldest, oldest_of_queue, oldest_on_ports
 
 routes = Routes("queues")
-topology_routes = Routes("topology")
+topology_routes = Routes("topology", enters=True)
 
 Place = tuple[VirtualHost, Queue]
 
@@ -323,9 +323,7 @@ async def queue(call: Call) -> Response:
         return await answer_with_list(call, row, "consumer_details", share)
 
 
-@topology_routes(
-    "PUT /api/queues/{vhost}/{queue}", status=201, body=QueueBody, answers=_MADE, enters=True
-)
+@topology_routes("PUT /api/queues/{vhost}/{queue}", status=201, body=QueueBody, answers=_MADE)
 async def declare_queue(call: Call) -> Response:
     """Declare a queue."""
     name = clean_name(call.checked_name())
@@ -351,7 +349,6 @@ async def declare_queue(call: Call) -> Response:
     status=204,
     parameters=[parameter("if-unused", "boolean"), parameter("if-empty", "boolean")],
     has_problems=False,
-    enters=True,
 )
 async def delete_queue(call: Call) -> Response:
     """Delete a queue, with conditions if so asked."""

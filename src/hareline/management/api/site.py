@@ -11,7 +11,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
+
+from pydantic import BaseModel
 
 from hareline.administration import Administration
 from hareline.amqp.context import Context
@@ -19,12 +21,25 @@ from hareline.auth.users import UserRegistry
 from hareline.broker.vhost import VirtualHost
 from hareline.management.authentication import Authenticator
 from hareline.management.change_log import CALLER, ChangeLog
-from hareline.management.health import Health
 from hareline.metrics.source import MetricsSource
 from hareline.settings import Settings
 from hareline.statistics.facts import NodeFacts as ProcessFacts
 from hareline.statistics.facts import TlsFacts
 from hareline.statistics.sampler import Sampler
+
+
+class Health(BaseModel):
+    """The answer to a health check.
+
+    ``alarms``: the resources that are short; each of them blocks connections that publish.
+    ``store``: whether persistent messages are stored. ``reason``: what is wrong, as text.
+    """
+
+    status: Literal["ok", "failed", "stopping"]
+    alarms: list[str] = []
+    publishers_blocked: bool = False
+    store: Literal["ok", "refusing", "failed"] = "ok"
+    reason: str = ""
 
 
 class ListenerFacts(NamedTuple):

@@ -1,10 +1,8 @@
-"""The body of a request: a JSON object, read in full and held against a model.
+"""Bodies of requests, read in full and held against a model, and large ones counted.
 
-Called by the routes that take one. Bodies that may be large are counted, those of all requests
-together (``BodiesInFlight``), so that no number of clients fills the memory with them. Answers with
-messages are counted in the same way, by a ``BodiesInFlight`` of their own, until they are sent. One
-user has half of the room at most, unless that is for one body, or small: a client that reads its
-answers slowly keeps no other user from theirs.
+Bodies that may be large are counted, those of all requests together, so that no number of clients
+fills the memory with them; so are answers with messages, until they are sent. One user has half of
+the room at most, unless that is for one body, or small.
 
 Invariant: a body that is refused names each field that is wrong, and what is wrong with it.
 """

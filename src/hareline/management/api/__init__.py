@@ -19,12 +19,10 @@ from hareline.management.api import (
     effective_arguments,
     exchanges,
     health,
-    message_files,
     messages,
     metrics,
     near_limits,
     nodes,
-    overview,
     policies,
     product,
     publishing,
@@ -42,7 +40,7 @@ from hareline.management.routes import Route
 
 #: The rows of all resources; of two that fit a path the first counts.
 TABLE: Final[tuple[Routes, ...]] = (
-    overview.routes,
+    nodes.overview_routes,
     nodes.routes,
     connections.routes,
     connections.channel_routes,
@@ -54,7 +52,6 @@ TABLE: Final[tuple[Routes, ...]] = (
     bindings.routes,
     publishing.routes,
     messages.routes,
-    message_files.routes,
     unacknowledged.routes,
     queue_operations.routes,
     health.routes,

@@ -1,12 +1,8 @@
-"""The HTTP application on the management port: what all routes have in common.
+"""Application on the management port: the table of routes, and what all of them have in common.
 
-``hareline.server.http_side`` gives it the routes. It has the health check for containers, finds
-paths as they came (``management.paths``), makes answers of errors, and describes all routes;
-requests of other sites come no further than ``management.middleware``.
-
-``GET /api/health`` needs no login. It answers 503 if only a restart helps, or one is under way:
-the store has failed, the broker is stopping. An alarm is answered with 200, because a broker that
-is killed for it would have the same messages afterwards. docs/http-api.md describes all routes.
+``GET /api/health`` needs no login. It answers 503 if only a restart helps, or one is under way. An
+alarm is answered with 200, because a broker that is killed for it would have the same messages
+afterwards.
 
 Invariant: whatever goes wrong below a route, the client gets a status and JSON that says what.
 """

@@ -1,10 +1,7 @@
 """``GET /api/hareline/changes``: what changed lately and who did it, the newest first.
 
-A user sees the changes of what it could list: in the virtual hosts that it sees, parameters with
-the tag policymaker, users and permissions with administrator, and settings, alarms and virtual
-hosts themselves with monitoring. Who made a change, and from which address, is told as connections
-are: of the user's own changes, and of all with monitoring. ``management.change_log`` says what is
-in the log, and since when.
+A user sees the changes of what it could list. Who made a change, and from which address, is told as
+connections are: of the user's own changes, and of all with monitoring.
 
 Invariant: the filter looks only at what the user is shown.
 """

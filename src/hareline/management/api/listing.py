@@ -1,13 +1,8 @@
 """Lists of the API: filtered by name, sorted, paged, with chosen columns, built in shares.
 
-A route of a resource module ends with::
-
-    return await listing(call, items, describe, ("vhost", "name"), name_of=..., keys=...)
-
-``describe`` makes the JSON object of an item. ``name_of`` and ``keys`` are what filter and sort
-need of an item without describing it: with them, only the items of the page asked for are
-described. Without ``page`` the answer is an array of all; with it, an object with ``items`` and
-counts (``api.answers.Page``). The rules and the refusals are RabbitMQ's.
+With ``name_of`` and ``keys`` only the items of the page asked for are described. Without ``page``
+the answer is an array of all; with it, an object with ``items`` and counts (``api.answers.Page``).
+The rules and the refusals are RabbitMQ's.
 
 Invariant: no step runs longer than a share (``management.pace``) at one go.
 """

@@ -1,8 +1,7 @@
-"""What consumers have and have not acknowledged: the messages of a queue, a channel or a consumer.
+"""Deliveries that are not acknowledged: the messages of a queue, a channel or a consumer.
 
-Paths of ours. A page shows each delivery with its message as browse does, and with its delivery
-tag, its age and who has it; nothing is disturbed. Pages go by connection, channel and tag, so the
-oldest deliveries of a channel come first. docs/message-operations.md is the page.
+A page shows each with its message as browse does, its delivery tag, its age and who has it. Pages
+go by connection, channel and tag, so the oldest deliveries of a channel come first.
 
 Invariant: a message is shown only to users with the right to read its queue, and a channel only to
 those who may see its connection.

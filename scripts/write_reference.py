@@ -47,7 +47,9 @@ def generated_files() -> dict[Path, str]:
         ROOT / "config" / "hareline.toml": sample(),
         configuration: with_tables(configuration.read_text(encoding="utf-8")),
         commands: write_cli.with_tables(commands.read_text(encoding="utf-8")),
-        http_api: management_differences.with_table(http_api.read_text(encoding="utf-8")),
+        http_api: write_rights.with_needs(
+            management_differences.with_table(http_api.read_text(encoding="utf-8"))
+        ),
         messages: page[:begin] + event_table() + page[end:],
         security: write_rights.with_tables(security.read_text(encoding="utf-8")),
         ROOT / "docs" / "features.md": write_features.page(tests),

@@ -1,16 +1,23 @@
-"""The tables of rights in docs/security.md, made from ``hareline.auth.rights_table``.
+"""The tables of rights in docs/security.md, and who may call a route in docs/http-api.md.
 
-``write_reference`` writes the page; tests/test_reference.py fails while it is not up to date.
+``write_reference`` writes the page; tests/test_reference.py fails while they are not up to date.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from itertools import groupby
 
-from hareline.auth.rights_table import OPERATIONS, TAG_ONLY, Operation
+from hareline.management.api import TABLE
+from scripts.rights_table import OPERATIONS, TAG_ONLY, Operation
 
 RIGHTS = ("configure", "write", "read")
+#: A row of a route, and what it says that its caller needs, where that is a tag and no more.
+_NEEDS = re.compile(
+    r"^(\| \[?`([A-Z]+ /\S+)`[^|]*\| )(management|policymaker|monitoring|administrator)(?= \|)",
+    re.MULTILINE,
+)
 
 
 def with_tables(page: str) -> str:
@@ -28,6 +35,12 @@ def with_tables(page: str) -> str:
             raise ValueError(f"docs/security.md has no place for the table of {name}")
         page = f"{before}{begin}\n\n{table}\n\n{end}{after}"
     return page
+
+
+def with_needs(page: str) -> str:
+    """The page of routes with the tag that the table of routes asks for."""
+    needs = {row.request: row.needs for table in TABLE for row in table.rows if row.needs}
+    return _NEEDS.sub(lambda found: found[1] + needs.get(found[2], found[3]), page)
 
 
 def _rights(way: str, heading: str) -> str:

@@ -1,4 +1,7 @@
-"""Neither files nor folders import each other in a circle; the finder is tested on small trees."""
+"""Neither files nor folders import each other in a circle, and a resource is told in one file.
+
+The finder of circles is tested on small trees.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from hareline.management.api import TABLE
 from tests.support.sources import imports_of, modules_of
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -95,6 +99,18 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
 
 def test_no_folders_import_each_other_in_a_circle() -> None:
     assert folder_circles(PACKAGE) == []
+
+
+def test_list_get_put_and_delete_of_a_resource_stand_in_one_file() -> None:
+    """So that a resource more, or a field of one, touches one file of the API."""
+    files: dict[tuple[str, ...], set[str]] = {}
+    for row in (row for table in TABLE for row in table.rows):
+        method, _, path = row.request.partition(" ")
+        if method in ("GET", "PUT", "DELETE"):
+            words = tuple(each for each in path.split("/") if each and "{" not in each)
+            files.setdefault(words, set()).add(row.handler.__module__)
+    assert len(files) > 60
+    assert {words: found for words, found in files.items() if len(found) > 1} == {}
 
 
 # --------------------------------------------------------------------- the bars, on small trees

@@ -14,7 +14,6 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 BROKER = {
-    "fastapi",
     "hareline.amqp",
     "hareline.server.assemble",
     "hareline.broker",
@@ -29,6 +28,7 @@ BROKER = {
     "hareline.wire",
     "pamqp",
     "sqlite3",
+    "starlette",
     "structlog",
     "uvicorn",
     "uvloop",

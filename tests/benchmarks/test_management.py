@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from fastapi import Request
+from starlette.requests import Request
 
 from benchmarks.macro.errors import BenchmarkError
 from benchmarks.macro.report import BEGIN
@@ -16,14 +17,11 @@ from benchmarks.management import pages, stage
 from benchmarks.management.__main__ import PROGRAM, main
 from benchmarks.management.asking import Ask, Asker
 from benchmarks.management.scenarios import Browse, OpenPage, SortedPages, WholeList, scenarios
-from hareline.management.api import channels, connections, consumers, exchanges, queues
+from hareline.management.api.call import Call
+from hareline.management.api.connections import channel_keys, connection_keys, consumer_keys
+from hareline.management.api.exchanges import exchange_keys
+from hareline.management.api.queues import Queues
 from hareline.management.api.rates import Rates
-from hareline.management.api.sorting import (
-    channel_keys,
-    connection_keys,
-    consumer_keys,
-    queue_keys,
-)
 from hareline.statistics.deliveries import Deliveries
 from tests.support.broker_process import BrokerProcess
 
@@ -66,19 +64,22 @@ def test_sorts_are_those_of_the_ui() -> None:
 def test_no_list_is_described_whole_to_be_sorted_as_the_ui_does(name: str) -> None:
     request = Request({"type": "http", "query_string": b"", "headers": []})
     site = cast("Any", _Site())
-    rates = Rates(site, request)
+    call = Call(site, request, cast("Any", None))
+    rates = Rates(call)
     keys: dict[str, set[str]] = {
-        "queues": {*queues._KEYS, *queue_keys(site, rates, Deliveries())},
-        "consumers": {*consumers._KEYS, *consumer_keys(site, Deliveries())},
-        "channels": {*channels._KEYS, *channel_keys(rates)},
-        "connections": {*connections._KEYS, *connection_keys(rates)},
-        "exchanges": {*exchanges._keys(rates)},
+        "queues": {*Queues(call).keys()},
+        "consumers": {*consumer_keys(site, Deliveries())},
+        "channels": {*channel_keys(rates)},
+        "connections": {*connection_keys(rates)},
+        "exchanges": {*exchange_keys(rates)},
     }
     assert set(pages.offered_sorts(name)) <= keys[name]
 
 
 class _Site:
     sampler = None
+    node = SimpleNamespace(name="")
+    context = SimpleNamespace(clock=None)
 
 
 def test_pages_ask_for_routes_that_their_modules_name() -> None:

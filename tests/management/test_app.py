@@ -14,7 +14,7 @@ import pytest
 from openapi_spec_validator import validate
 from pydantic import TypeAdapter
 
-from hareline.management.health import Health
+from hareline.management.api.site import Health
 from hareline.management.replay import Outcome, ReplayRequest
 from hareline.message import UNWRITTEN
 from hareline.queues.queue import Queue

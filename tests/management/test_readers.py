@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from hareline.management.readers import ReaderReport
+from hareline.management.streams import ReaderReport
 from hareline.queues.policies import reader_positions
 from hareline.queues.queue import Queue
 from hareline.server.broker import Broker

@@ -16,7 +16,7 @@ import sys
 for name in {blocked!r}:
     sys.modules[name] = None
 import pyspark_amqp
-print(hasattr(pyspark_amqp, "DefaultSource"), "fastapi" in sys.modules, "pyarrow" in sys.modules)
+print(hasattr(pyspark_amqp, "DefaultSource"), "starlette" in sys.modules, "pyarrow" in sys.modules)
 """
 
 has_pyspark = importlib.util.find_spec("pyspark") is not None

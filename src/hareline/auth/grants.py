@@ -2,7 +2,7 @@
 
 A user of this broker has patterns (``auth.permissions``); a user of another authority has
 ``Grants`` in their place, and ``AccessChecker`` asks them. An authority may have to be asked over
-the network. Then ``RightsPending`` is raised: ``amqp.channels`` and ``management.pending_rights``
+the network. Then ``RightsPending`` is raised: ``amqp.channels`` and ``management.middleware``
 do the same again when the answer is there, so nothing on the event loop waits for it.
 
 Invariant: grants say yes only if the authority has said so.

@@ -1,6 +1,6 @@
 """Where a message would go, and which bindings, filters and alternates decide it.
 
-Called by ``management.api.route_test``; nothing is published. The walk is that of
+Called by ``management.api.exchanges``; nothing is published. The walk is that of
 ``broker.routing``: the same exchanges in the same way, but of each exchange every binding is tried
 by itself, on an exchange of the same type that has no other. Where a match depends on all bindings
 together (``x-consistent-hash``), the exchange itself is asked; where it depends on chance

@@ -1,6 +1,6 @@
 """The readers of a virtual host's streams: their positions, and when these are written.
 
-``management.readers`` puts, reads and removes positions; recovery brings back what was written.
+``management.streams`` puts, reads and removes positions; recovery brings back what was written.
 Readers report as often as once a second, so a report is a change in memory. What has changed is
 written ``WRITE_INTERVAL_S`` later at most, for all streams of the virtual host together, with the
 definitions: one sync a second, however many readers there are.

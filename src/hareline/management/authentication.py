@@ -1,13 +1,8 @@
 """Logins over HTTP: basic authentication with the broker's users, and what their tags allow.
 
-Called by all routes that need a login. The same backends decide as over AMQP (``auth.backends``),
-and each failure is answered after ``auth.failure_delay_s``, or at once with 429 while logins are
-locked out after too many of them.
-
-Who has logged in is the ``CALLER`` of what the request then does (``management.change_log``).
-
-Invariant: the backends are asked at each request, so that a change of a password holds for the
-next one.
+The same backends decide as over AMQP (``auth.backends``), at each request, so that a change of a
+password holds for the next one. Each failure is answered after ``auth.failure_delay_s``, or at once
+with 429 while logins are locked out after too many of them.
 """
 
 from __future__ import annotations
@@ -18,7 +13,7 @@ import binascii
 from collections.abc import Callable
 from typing import Final
 
-from fastapi import Request
+from starlette.requests import Request
 
 from hareline import events
 from hareline.auth import backends

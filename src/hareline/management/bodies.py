@@ -1,10 +1,8 @@
-"""The body of a request: a JSON object, read in full and held against a model.
+"""Bodies of requests, read in full and held against a model, and large ones counted.
 
-Called by the routes that take one. Bodies that may be large are counted, those of all requests
-together (``BodiesInFlight``), so that no number of clients fills the memory with them. Answers with
-messages are counted in the same way, by a ``BodiesInFlight`` of their own, until they are sent. One
-user has half of the room at most, unless that is for one body, or small: a client that reads its
-answers slowly keeps no other user from theirs.
+Bodies that may be large are counted, those of all requests together, so that no number of clients
+fills the memory with them; so are answers with messages, until they are sent. One user has half of
+the room at most, unless that is for one body, or small.
 
 Invariant: a body that is refused names each field that is wrong, and what is wrong with it.
 """
@@ -12,18 +10,18 @@ Invariant: a body that is refused names each field that is wrong, and what is wr
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from types import TracebackType
-from typing import Any, Final, Self, TypeVar
+from typing import Annotated, Any, Final, Self, TypeVar
 
-from fastapi import Request
-from pydantic import BaseModel, ValidationError
-from starlette.requests import ClientDisconnect
+from pydantic import BaseModel, BeforeValidator, Field, ValidationError, WithJsonSchema
+from starlette.requests import ClientDisconnect, Request
 
 from hareline.administration.checks import DEPTH_MAX, is_shallow
 from hareline.management.change_log import CALLER
 from hareline.management.refusals import Refusal
+from hareline.message import Table, encode_fields
 
 BODY_MAX_BYTES: Final = 65_536
 
@@ -195,3 +193,37 @@ def parse_body(model: type[Model], octets: bytes | bytearray) -> Model:
             for each in error.errors()
         ]
         raise Refusal(400, "bad_request", "; ".join(problems)) from None
+
+
+def _arguments(value: object) -> Table:
+    """Arguments of a declaration as a field table; ValueError for what no table can hold."""
+    if value is None or value in ([], ""):  # old clients send these for none
+        return Table()
+    if not isinstance(value, Mapping):
+        raise ValueError("should be an object")
+    table = table_of(value)
+    try:
+        encode_fields(table)
+    except (ValueError, TypeError, RecursionError, OverflowError) as error:
+        raise ValueError(f"cannot be sent as arguments: {error}") from None
+    return table
+
+
+def table_of(fields: Mapping[str, Any]) -> Table:
+    """A JSON object as a field table: numbers are 64 bit, as RabbitMQ's API has them."""
+    return Table({str(name): _field(each) for name, each in fields.items()})
+
+
+def _field(value: object) -> object:
+    if isinstance(value, Mapping):
+        return table_of(value)
+    return [_field(each) for each in value] if isinstance(value, list) else value
+
+
+#: A JSON object as arguments of a declaration or binding.
+Arguments = Annotated[
+    Any, BeforeValidator(_arguments), WithJsonSchema({"type": "object", "default": {}})
+]
+
+
+ArgumentsField: Final = Field(default_factory=Table)

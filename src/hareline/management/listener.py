@@ -1,10 +1,8 @@
 """uvicorn inside the broker's own event loop, on sockets that ``server`` has bound.
 
-``http_side`` makes one for each port of HTTP, and may put a front before its protocol, which learns
-from a proxy who the client is. An upgrade to WebSocket that ``management.websocket`` accepts leaves
-HTTP, with its transport.
+A front before its protocol may learn from a proxy who the client is. An upgrade to WebSocket that
+``management.websocket`` accepts leaves HTTP, with its transport.
 
-Who has not logged in can open sockets all the same, so nothing here waits for a client for ever.
 Invariants: each request has the transport it came by, and the addresses that the front has found; a
 connection whose user has not logged in ends if the body of a request takes long, or some time after
 its client has stopped taking an answer, and any if the head of a request takes long; ``admit`` was
@@ -23,8 +21,7 @@ from typing import Any, Final, NamedTuple, cast
 import anyio
 import h11
 import uvicorn
-from fastapi import FastAPI
-from starlette.types import Scope
+from starlette.types import ASGIApp, Scope
 from uvicorn.protocols.http.flow_control import CLOSE_HEADER
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -221,7 +218,7 @@ class ManagementListener:
 
     def __init__(
         self,
-        app: FastAPI,
+        app: ASGIApp,
         timeout_s: Callable[[], float],
         *,
         admit: Callable[[socket.socket, SocketAddress], bool],
@@ -236,7 +233,7 @@ class ManagementListener:
             log_config=None,
             access_log=False,
             server_header=False,
-            proxy_headers=False,  # management.forwarded does it
+            proxy_headers=False,  # management.middleware does it
             lifespan="off",
             timeout_graceful_shutdown=1,
         )

@@ -16,7 +16,7 @@ from time import perf_counter
 from types import TracebackType
 from typing import Final, Self, TypeVar
 
-from fastapi import Request
+from starlette.requests import Request
 
 SHARE_S: Final = 0.005
 

@@ -11,23 +11,68 @@ the offset, and no segment is pinned longer than it is read.
 from __future__ import annotations
 
 import asyncio
+import socket
 from array import array
 from bisect import bisect_left
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Final
 
-from fastapi import Response
+from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from hareline.broker.stream_queue import Stream
 from hareline.management.reader_process import Answer, ClientGone, ReaderGone
-from hareline.management.relay import Relay, flushed
 from hareline.message import Message
 from hareline.ranges.messages import Build
 from hareline.storage.store.pinned import Pinned, PinnedPlaces
 from hareline.wire.property_parts import without_last_header
 from hareline.wire.stream_chunks import CONTENT_TYPE, encode_chunk, encode_error
+
+READ_BYTES: Final = 65_536
+HIGH_BYTES: Final = 262_144
+_FLUSH_S: Final = 0.001
+_FLUSH_MAX_S: Final = 0.1
+
+
+async def flushed(transport: asyncio.Transport, size_bytes: int = 0) -> None:
+    """Return when no more than this waits for the client's socket, or when it is gone."""
+    pause_s = _FLUSH_S
+    while transport.get_write_buffer_size() > size_bytes:  # no event tells of it
+        await asyncio.sleep(pause_s)
+        pause_s = min(2 * pause_s, _FLUSH_MAX_S)
+
+
+class Relay:
+    """Octets of the reader process for a client that speaks TLS, whose socket it must not write to.
+
+    ``far``: the end for that process. No more is read than the client takes, but for
+    ``HIGH_BYTES``.
+    """
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
+        self._near, self.far = socket.socketpair()
+        self._near.setblocking(False)
+
+    async def run(self) -> None:
+        """Send everything on until the other process has closed its end."""
+        loop = asyncio.get_running_loop()
+        self.far.close()  # or there would be no end
+        while octets := await loop.sock_recv(self._near, READ_BYTES):
+            self._transport.write(octets)
+            await flushed(self._transport, HIGH_BYTES)
+
+    def close(self) -> None:
+        """Close both ends; it may be called twice."""
+        self.far.close()
+        self._near.close()
+
+
+def speaks_tls(transport: asyncio.Transport) -> bool:
+    """True if what is written to this transport is encrypted by it."""
+    return transport.get_extra_info("sslcontext") is not None
+
 
 COUNT_MAX: Final = 4_096  # messages of one chunk
 COUNT_MIN: Final = 64

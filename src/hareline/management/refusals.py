@@ -6,12 +6,17 @@ Raised anywhere below a route of ``management``, which alone turns it into an an
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from fastapi.responses import Response
+from starlette.responses import Response
 
 from hareline.management.strict_json import encoded
+
+
+def answer(data: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """These data as JSON."""
+    return Response(encoded(data), status, headers, media_type="application/json")
 
 
 class Refusal(Exception):
@@ -37,11 +42,4 @@ class Refusal(Exception):
         # a sentence stays one if it quotes octets that are not UTF-8
         reason = self.reason.encode("utf-8", "replace").decode()
         body = {"error": self.error, "reason": reason, **self.details}
-        return json_answer(self.status, body, self.headers)
-
-
-def json_answer(
-    status: int, body: Mapping[str, Any] | Sequence[Any], headers: Mapping[str, str] | None = None
-) -> Response:
-    """These data as JSON."""
-    return Response(encoded(body), status, headers, media_type="application/json")
+        return answer(body, self.status, self.headers)

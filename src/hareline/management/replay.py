@@ -17,8 +17,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final, TypeVar
 
-from fastapi import APIRouter, Request
-from fastapi.responses import Response
 from pydantic import (
     BaseModel,
     BeforeValidator,
@@ -27,6 +25,8 @@ from pydantic import (
     PlainValidator,
     WithJsonSchema,
 )
+from starlette.requests import Request
+from starlette.responses import Response
 
 from hareline import events
 from hareline.auth.users import User
@@ -35,7 +35,8 @@ from hareline.errors import AmqpError, NotFound, StoreError
 from hareline.events import Report
 from hareline.management.authentication import Authenticator
 from hareline.management.bodies import parse_body, read_body
-from hareline.management.refusals import Refusal, json_answer
+from hareline.management.refusals import Refusal, answer
+from hareline.management.routes import Route
 from hareline.queues.core.archiving import archive_message, archives_of
 from hareline.queues.core.kinds import KEEPS_ALL, KEEPS_NONE, TAKEN
 from hareline.queues.queue import Queue
@@ -155,17 +156,11 @@ class ReplayService:
         self._report = report
         self._is_busy = False
 
-    def router(self) -> APIRouter:
-        router = APIRouter()
-        schema = ReplayRequest.model_json_schema()
-        router.add_api_route(
-            "/api/replay",
-            self.replay,
-            methods=["POST"],
-            response_model=None,
-            openapi_extra={"requestBody": {"content": {"application/json": {"schema": schema}}}},
-        )
-        return router
+    def routes(self) -> list[Route]:
+        text = self.replay.__doc__
+        return [
+            Route("POST /api/replay", self.replay, name="replay", text=text, body=ReplayRequest)
+        ]
 
     async def replay(self, request: Request) -> Response:
         """Replay messages of a queue, of a span of time, into another queue."""
@@ -186,7 +181,7 @@ class ReplayService:
                 self._is_busy = False
         except Refusal as refusal:
             return refusal.answer()
-        return json_answer(200, outcome.fields())
+        return answer(outcome.fields())
 
     def _find(self, wanted: ReplayRequest) -> tuple[VirtualHost, Queue, list[int], ReplaySource]:
         if wanted.from_ms >= wanted.to_ms:

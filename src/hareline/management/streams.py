@@ -1,36 +1,125 @@
-"""``GET /api/stream/...``: streams for bulk readers: which there are, where they end, ranges.
+"""``/api/stream/...``: streams for bulk readers: which there are, where they end, ranges, readers.
 
-Any user of the broker may ask, for queues that AMQP would let them read. docs/streams-over-http.md
-is the page; ``management.stream_access`` has the logins.
+Any user of the broker may ask, for queues that AMQP would let them read. Readers outside of the
+broker, as those of Spark, report here how far they have come, for operators who watch the lag, and
+to keep what they have not read yet (a pin).
 
-Invariant: a request is refused before the first octet of an answer, or not at all.
+Invariants: a user finds no stream that AMQP would not let it read; a request is refused before the
+first octet of an answer, or not at all; a report about an earlier queue of the same name changes
+nothing.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Final
 
-from fastapi import APIRouter, Request
-from fastapi.responses import Response, StreamingResponse
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
 
+from hareline.auth.permissions import AccessChecker
+from hareline.auth.users import UserRegistry
 from hareline.broker.stream_queue import Stream, stream_of
+from hareline.broker.vhost import VirtualHost
+from hareline.errors import AmqpError, PreconditionFailed
+from hareline.management.authentication import Authenticator
+from hareline.management.bodies import parse_body, read_body
 from hareline.management.listener import TRANSPORT
+from hareline.management.paths import name_in_path
 from hareline.management.range_answers import (
     JournalRead,
     RangeResponse,
+    Relay,
     Span,
     disconnected,
     memory_chunks,
+    speaks_tls,
 )
 from hareline.management.reader_process import ReaderProcess
-from hareline.management.refusals import Refusal, json_answer
-from hareline.management.relay import Relay, speaks_tls
-from hareline.management.stream_access import StreamAccess, find_stream
+from hareline.management.refusals import Refusal, answer
+from hareline.management.routes import Route, parameter
+from hareline.queues.policies.reader_positions import ReaderPosition
+from hareline.queues.queue import Queue
 from hareline.storage.store.pinned import PinnedPlaces
-from hareline.wire.stream_chunks import CONTENT_TYPE
+from hareline.wire.stream_chunks import BROKER_HEADER, CONTENT_TYPE
+
+Endpoint = Callable[[Request], Coroutine[Any, Any, Response]]
+
+
+class StreamAccess:
+    """Finds virtual hosts and streams for the user of a request."""
+
+    def __init__(
+        self,
+        authenticator: Authenticator,
+        users: UserRegistry,
+        vhosts: Mapping[str, VirtualHost],
+        broker_id: str,
+    ) -> None:
+        """``broker_id``: goes with each answer."""
+        self._authenticator = authenticator
+        self._users = users
+        self._vhosts = vhosts
+        self._broker_id = broker_id
+
+    async def vhost(self, request: Request) -> tuple[VirtualHost, AccessChecker]:
+        """The virtual host in the path, which the user may enter. Raises Refusal."""
+        user = await self._authenticator.user(request)
+        name = name_in_path(request.path_params["vhost"])
+        vhost = self._vhosts.get(name)
+        if vhost is None:
+            raise Refusal(404, "not_found", f"no vhost '{name}'")
+        try:
+            host = "" if request.client is None else request.client.host
+            return vhost, self._users.checker(user, name, host)
+        except AmqpError as error:
+            raise Refusal(403, "access_refused", error.explanation) from None
+
+    async def stream(self, request: Request) -> tuple[VirtualHost, Stream]:
+        """The stream in the path, which the user may read. Raises Refusal."""
+        vhost, access = await self.vhost(request)
+        return vhost, find_stream(vhost, access, request)
+
+    def answering(self, endpoint: Endpoint) -> Endpoint:
+        """The endpoint, whose refusals become answers; each answer says which broker gives it."""
+
+        async def answered(request: Request) -> Response:
+            try:
+                response = await endpoint(request)
+            except Refusal as refusal:
+                response = refusal.answer()
+            response.headers[BROKER_HEADER] = self._broker_id
+            return response
+
+        return answered
+
+
+def find_stream(vhost: VirtualHost, access: AccessChecker, request: Request) -> Stream:
+    """The stream in the path, which the user may read. Raises Refusal."""
+    name = name_in_path(request.path_params["queue"])
+    try:
+        access.require("read", "queue", name)
+    except AmqpError as error:
+        raise Refusal(403, "access_refused", error.explanation) from None
+    queue = vhost.queues.get(name)
+    if queue is None:
+        raise Refusal(404, "not_found", f"no queue '{name}' in vhost '{vhost.name}'")
+    stream = stream_of(queue)
+    if stream is None:
+        raise Refusal(
+            409,
+            "not_a_stream",
+            f"queue '{name}' in vhost '{vhost.name}' is not a stream, so it cannot be read again: "
+            "declare it with x-queue-type = stream, or archive it to one with x-archive-to",
+        )
+    return stream
+
+
+# ---------------------------------------------------------------------------------- ends and ranges
+
 
 WAIT_MS_MAX: Final = 30_000
 RANGE_BYTES: Final = 64 << 20  # of an answer, unless the request says otherwise
@@ -94,26 +183,31 @@ class StreamService:
         self._is_stopping = False
         self._polls: set[asyncio.Event] = set()
 
-    def router(self) -> APIRouter:
+    def routes(self) -> list[Route]:
         """The routes."""
-        router = APIRouter()
         of_queue = "/api/stream/{vhost}/{queue}"
-        for path, endpoint, arguments in (
-            ("/api/stream/{vhost}", self.streams, ()),
-            (f"{of_queue}/tail", self.tail, ("after", "wait_ms")),
-            (f"{of_queue}/offset-for-timestamp", self.offset, ("timestamp_ms",)),
-            (f"{of_queue}/range", self.range, ("start", "end", "max_bytes", "incarnation")),
-        ):
-            router.add_api_route(
-                path,
+        return [
+            Route(
+                f"GET {path}",
                 self._access.answering(endpoint),
-                methods=["GET"],
                 name=endpoint.__name__,
-                description=endpoint.__doc__,
-                response_model=None,
-                openapi_extra={"parameters": [_described(each) for each in arguments]},
+                text=endpoint.__doc__,
+                parameters=[
+                    parameter(
+                        each,
+                        "string" if each == "incarnation" else "integer",
+                        required=each in ("start", "end", "timestamp_ms"),
+                    )
+                    for each in arguments
+                ],
             )
-        return router
+            for path, endpoint, arguments in (
+                ("/api/stream/{vhost}", self.streams, ()),
+                (f"{of_queue}/tail", self.tail, ("after", "wait_ms")),
+                (f"{of_queue}/offset-for-timestamp", self.offset, ("timestamp_ms",)),
+                (f"{of_queue}/range", self.range, ("start", "end", "max_bytes", "incarnation")),
+            )
+        ]
 
     async def stop(self) -> None:
         """End long polls and reads, and the reader process; the broker stops."""
@@ -140,7 +234,7 @@ class StreamService:
                 continue
             if access.may("read", "queue", queue.name):
                 found.append({"queue": queue.name, **_ends(stream)})
-        return json_answer(200, found)
+        return answer(found)
 
     async def tail(self, request: Request) -> Response:
         """Where a stream begins and ends; with ``after`` and ``wait_ms`` once it has grown."""
@@ -157,9 +251,7 @@ class StreamService:
             stream = find_stream(vhost, access, request)  # and it may be another stream
         ends = _ends(stream)
         arrival_ms = stream.first_arrival_ms if ends["first"] < ends["next"] else None
-        return json_answer(
-            200, {"queue": stream.queue.name, **ends, "first_timestamp_ms": arrival_ms}
-        )
+        return answer({"queue": stream.queue.name, **ends, "first_timestamp_ms": arrival_ms})
 
     async def offset(self, request: Request) -> Response:
         """The offset of the first message that arrived at a time or later."""
@@ -167,7 +259,7 @@ class StreamService:
         vhost, access = await self._access.vhost(request)
         stream = find_stream(vhost, access, request)
         offset = stream.offset_since(timestamp_ms)
-        return json_answer(200, {"offset": offset, "incarnation": stream.incarnation})
+        return answer({"offset": offset, "incarnation": stream.incarnation})
 
     async def range(self, request: Request) -> Response:
         """The messages from offset ``start`` to before ``end``, in chunks."""
@@ -287,8 +379,136 @@ def _bad(reason: str) -> Refusal:
     return Refusal(400, "bad_request", reason)
 
 
-def _described(name: str) -> dict[str, Any]:
-    """An argument for the OpenAPI description."""
-    kind = "string" if name == "incarnation" else "integer"
-    required = name in ("start", "end", "timestamp_ms")
-    return {"name": name, "in": "query", "required": required, "schema": {"type": kind}}
+# ------------------------------------------------------------------------------------------ readers
+
+
+_PATH: Final = "/api/stream/{vhost}/{queue}/readers"
+READER_NAME_MAX_OCTETS: Final = 255
+_OFFSET_MAX: Final = (1 << 63) - 1
+_MS_PER_S: Final = 1000
+
+
+class ReaderReport(BaseModel):
+    """The body of a report; what each field means is in docs/stream-readers.md."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    offset: int = Field(ge=0, le=_OFFSET_MAX)
+    incarnation: str | None = None
+    pin: bool = False
+
+
+class ReaderService:
+    """The routes of all virtual hosts."""
+
+    def __init__(self, access: StreamAccess) -> None:
+        self._access = access
+
+    def routes(self) -> list[Route]:
+        """The routes."""
+        of_reader = f"{_PATH}/{{reader}}"
+        return [
+            Route(
+                f"{method} {path}",
+                self._access.answering(endpoint),
+                name=f"{method.lower()}_{path.rpartition('/')[2].strip('{}')}",
+                text=endpoint.__doc__,
+                body=ReaderReport if method == "PUT" else None,
+            )
+            for path, method, endpoint in (
+                (_PATH, "GET", self.readers),
+                (of_reader, "GET", self.reader),
+                (of_reader, "PUT", self.put),
+                (of_reader, "DELETE", self.delete),
+            )
+        ]
+
+    async def _stream(self, request: Request) -> tuple[VirtualHost, Stream]:
+        vhost, stream = await self._access.stream(request)
+        vhost.environment.clock.refresh()
+        return vhost, stream
+
+    # --------------------------------------------------------------------------- routes
+
+    async def readers(self, request: Request) -> Response:
+        """All readers of a stream, by name."""
+        vhost, stream = await self._stream(request)
+        positions = vhost.readers.positions(stream.queue)
+        return answer([_shown(vhost, stream, *each) for each in sorted(positions.items())])
+
+    async def reader(self, request: Request) -> Response:
+        """One reader of a stream."""
+        vhost, stream = await self._stream(request)
+        name = _reader_name(request)
+        position = vhost.readers.positions(stream.queue).get(name)
+        if position is None:
+            raise _no_reader(name, stream.queue)
+        return answer(_shown(vhost, stream, name, position))
+
+    async def put(self, request: Request) -> Response:
+        """Report how far a reader of a stream has come."""
+        await self._stream(request)
+        octets = await read_body(request)
+        vhost, stream = await self._stream(request)  # it, or the right, may be gone meanwhile
+        name = _reader_name(request)
+        report = parse_body(ReaderReport, octets)
+        queue = stream.queue
+        _check(report, stream)
+        vhost.environment.clock.refresh()
+        try:
+            position = vhost.readers.put(queue, name, report.offset, is_pinned=report.pin)
+        except PreconditionFailed as error:
+            raise Refusal(409, "too_many_readers", error.explanation) from None
+        return answer(_shown(vhost, stream, name, position))
+
+    async def delete(self, request: Request) -> Response:
+        """Forget a reader of a stream."""
+        vhost, stream = await self._stream(request)
+        name = _reader_name(request)
+        if not vhost.readers.remove(stream.queue, name):
+            raise _no_reader(name, stream.queue)
+        return Response(status_code=204)
+
+
+def _check(report: ReaderReport, stream: Stream) -> None:
+    """Raise Refusal for a position that this stream does not have."""
+    if report.incarnation is not None and report.incarnation != stream.incarnation:
+        raise Refusal(
+            409,
+            "incarnation_changed",
+            f"queue '{stream.queue.name}' was declared again: it is {stream.incarnation} now",
+            details={"incarnation": stream.incarnation},
+        )
+    end = stream.next
+    if report.offset > end:
+        raise Refusal(
+            416,
+            "beyond_tail",
+            f"offset: {report.offset} is beyond the end of the stream, {end}",
+            details={"next": end},
+        )
+
+
+def _shown(
+    vhost: VirtualHost, stream: Stream, name: str, position: ReaderPosition
+) -> dict[str, object]:
+    age_ms = vhost.environment.clock.now_ms - position.put_ms
+    return {
+        "name": name,
+        "offset": position.offset,
+        "lag": max(0, stream.next - position.offset),
+        "age_s": max(0, age_ms) / _MS_PER_S,
+        "pin": vhost.readers.is_pinned(stream.queue, position),
+    }
+
+
+def _reader_name(request: Request) -> str:
+    name = name_in_path(request.path_params["reader"])
+    if len(name.encode("utf-8", "surrogateescape")) > READER_NAME_MAX_OCTETS:
+        reason = f"the reader's name is longer than {READER_NAME_MAX_OCTETS} octets"
+        raise Refusal(400, "bad_request", reason)
+    return name
+
+
+def _no_reader(name: str, queue: Queue) -> Refusal:
+    return Refusal(404, "not_found", f"no reader '{name}' of queue '{queue.name}'")

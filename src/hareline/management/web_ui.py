@@ -16,10 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from fastapi import APIRouter, Request
-from fastapi.responses import Response
+from starlette.requests import Request
+from starlette.responses import Response
 
 from hareline.management.refusals import Refusal
+from hareline.management.routes import Route
 
 FILES: Final = Path(__file__).parent / "ui"
 
@@ -76,9 +77,8 @@ class _File:
             self.octets = octets
 
 
-def router() -> APIRouter:
+def routes() -> list[Route]:
     """The routes of the page and its files."""
-    router = APIRouter()
     files = {name: _File(path, media_type) for name, path, media_type in _files(FILES)}
 
     async def page(request: Request) -> Response:
@@ -90,10 +90,10 @@ def router() -> APIRouter:
             raise Refusal(404, "not_found", f"there is no {request.url.path}")
         return _answer(request, found)
 
-    methods = ["GET", "HEAD"]
-    router.add_api_route("/", page, methods=methods, include_in_schema=False)
-    router.add_api_route("/ui/{name:path}", file, methods=methods, include_in_schema=False)
-    return router
+    return [
+        Route("GET,HEAD /", page, name="page", is_described=False),
+        Route("GET,HEAD /ui/{name:path}", file, name="file", is_described=False),
+    ]
 
 
 def _answer(request: Request, file: _File) -> Response:

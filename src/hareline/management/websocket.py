@@ -19,13 +19,15 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
-from fastapi import APIRouter, Request
 from starlette.datastructures import Headers
+from starlette.requests import Request
+from starlette.responses import Response
 from starlette.types import Scope
 
 from hareline.auth.networks import Networks
-from hareline.management.forwarded import client_of, scheme_of
+from hareline.management.middleware import client_of, scheme_of
 from hareline.management.refusals import Refusal
+from hareline.management.routes import Route
 
 PATH: Final = "/ws/amqp"
 SUBPROTOCOL: Final = "amqp"
@@ -111,16 +113,14 @@ class WebSocketDoor:
             return Refusal(503, "unavailable", "the broker takes no connections now")
         return None
 
-    def router(self) -> APIRouter:
+    def route(self) -> Route:
         """The route of requests that do not become connections."""
-        router = APIRouter()
 
-        async def not_upgraded(request: Request) -> None:
+        async def not_upgraded(request: Request) -> Response:
             refusal = self.refusal(request.headers)
             raise refusal or Refusal(400, "bad_request", "this is not a valid upgrade to WebSocket")
 
-        router.add_api_route(PATH, not_upgraded, methods=["GET"], include_in_schema=False)
-        return router
+        return Route(f"GET {PATH}", not_upgraded, name="not_upgraded", is_described=False)
 
     def _foreign_origin(self, headers: Mapping[str, str]) -> str:
         """Why the page that connects may not; empty if it may, or a program connects."""

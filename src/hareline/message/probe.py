@@ -1,6 +1,6 @@
 """A message that is never published: what a route test or a selector is tried with.
 
-Called by ``management.api.route_test``. It has an address and properties and no body.
+Called by ``management.api.exchanges``. It has an address and properties and no body.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The HTTP side of a broker: from its parts to the application on the management port, and back.
 
 ``server`` imports this only where the management port is switched on, so that a broker without it
-has none of FastAPI in memory. ``HttpSide`` starts when the journal has been read, and stops when
+has none of Starlette in memory. ``HttpSide`` starts when the journal has been read, and stops when
 the connections are gone.
 
 Invariant: it is given parts and makes none that the broker works without.
@@ -21,20 +21,16 @@ from hareline.amqp.context import Context
 from hareline.auth.networks import Networks
 from hareline.auth.peer import Peer
 from hareline.events import Report
-from hareline.management.api import ROUTERS, metrics
+from hareline.management import web_ui
+from hareline.management.api import metrics, routes_of
 from hareline.management.api.app import create_app
-from hareline.management.api.site import ListenerFacts, NodeFacts, ResourceFacts, Site
+from hareline.management.api.site import Health, ListenerFacts, NodeFacts, ResourceFacts, Site
 from hareline.management.authentication import Authenticator
-from hareline.management.change_file import ChangeKeeper
-from hareline.management.change_log import ChangeLog
-from hareline.management.health import Health
+from hareline.management.change_log import ChangeKeeper, ChangeLog
 from hareline.management.listener import Ends, ManagementListener
 from hareline.management.reader_process import ReaderProcess
-from hareline.management.readers import ReaderService
 from hareline.management.replay import ReplayService
-from hareline.management.stream_access import StreamAccess
-from hareline.management.streams import StreamService
-from hareline.management.web_ui import router as web_ui_router
+from hareline.management.streams import ReaderService, StreamAccess, StreamService
 from hareline.management.websocket import UpgradeRequest, WebSocketDoor
 from hareline.metrics.meters import JournalMeter, Meters
 from hareline.metrics.source import MetricsSource
@@ -95,38 +91,37 @@ class HttpSide:
             parts.report,
             self._takes_passwords,
         )
-        self.site = Site(context, authenticator, parts.settings, self._node())
+        self.site = Site(context, authenticator, parts.settings, self._node(), parts.administration)
         self.site.sampler = parts.statistics.sampler
-        self.site.administration = parts.administration
         self.site.metrics = self._metrics()
         access = StreamAccess(
             authenticator, context.users, context.vhosts, context.identity.broker_id
         )
         self._streams = self._stream_service(access)
-        routers = [router(self.site) for router in ROUTERS]
-        routers += [
-            self._replay_service(authenticator).router(),
-            self._streams.router(),
-            ReaderService(access).router(),
-            web_ui_router(),
+        routes = [
+            *routes_of(self.site),
+            *self._replay_service(authenticator).routes(),
+            *self._streams.routes(),
+            *ReaderService(access).routes(),
+            *web_ui.routes(),
         ]
         forwarded_by = Networks(parts.settings().management.forwarded_by)
         door = self._websocket_door(forwarded_by)
         if door is not None:
-            routers.append(door.router())
+            routes.append(door.route())
         asks_for_rights = any(each.asks_for_rights for each in context.logins.backends)
         apps = {
             "http": create_app(
                 self.health,
-                routers,
+                routes,
                 forwarded_by,
                 report=parts.report,
                 asks_for_rights=asks_for_rights,
             )
         }
         if any(each.serves == "metrics" for each in addresses):
-            routers_of_metrics = [metrics.router(self.site)]
-            apps["metrics"] = create_app(self.health, routers_of_metrics, forwarded_by)
+            routes_of_metrics = [row.bound_to(self.site) for row in metrics.routes.rows]
+            apps["metrics"] = create_app(self.health, routes_of_metrics, forwarded_by)
             apps["metrics"].state.pace = apps["http"].state.pace
 
         def timeout_s() -> float:

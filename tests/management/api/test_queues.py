@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
-from fastapi import Request
+from starlette.requests import Request
 
 from hareline.amqp.connection import Connection
-from hareline.management.api import channels, connections
-from hareline.management.api.consumers import describe_consumer
+from hareline.management.api.call import Call
+from hareline.management.api.connections import (
+    describe_channels,
+    describe_connections,
+    describe_consumer,
+)
 from hareline.management.api.queues import Queues
 from hareline.management.api.rates import Rates
 from hareline.net.shell import ConnectionShell
@@ -227,7 +231,8 @@ def test_what_ends_while_a_list_is_made_is_described_as_it_was(broker: ApiBroker
         assert running._management is not None
         site = running._management.site
         request = Request({"type": "http", "query_string": b"", "headers": []})
-        rates = Rates(site, request)
+        call = Call(site, request, cast("Any", None))
+        rates = Rates(call)
         [live] = running.context.connections
         assert isinstance(live, Connection)
         [found] = live.channels.by_number.values()
@@ -240,9 +245,9 @@ def test_what_ends_while_a_list_is_made_is_described_as_it_was(broker: ApiBroker
         shell.connection_lost(None)
         assert queue.is_deleted
         return [
-            Queues(site, request).describe((vhost, queue)),
-            channels.describe(site, rates)(found),
-            connections.describe(site, rates)(live),
+            Queues(call).describe((vhost, queue)),
+            describe_channels(site, rates)(found),
+            describe_connections(site, rates)(live),
             describe_consumer(site, live, consumer),
         ]
 

@@ -10,7 +10,7 @@ from uuid import uuid4
 
 import pytest
 
-from hareline.management.api.message_files import FORMAT, FORMAT_VERSION
+from hareline.management.api.messages import FORMAT, FORMAT_VERSION
 from hareline.message.exported import exported
 from tests.support.api_broker import PASSWORD, ApiBroker
 from tests.support.messages import make_message

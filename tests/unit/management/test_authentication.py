@@ -9,7 +9,7 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
-from fastapi import Request
+from starlette.requests import Request
 
 from hareline import events
 from hareline.auth import backends

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from fastapi import Request
 from pydantic import BaseModel, ConfigDict
+from starlette.requests import Request
 
 from hareline.broker.change_recorder import Doer
 from hareline.management.bodies import (

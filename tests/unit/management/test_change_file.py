@@ -9,9 +9,14 @@ import pytest
 
 from hareline import events
 from hareline.events import Event
-from hareline.management import change_file
-from hareline.management.change_file import FILE_NAME, OLDER_NAME, ChangeFile, ChangeKeeper
-from hareline.management.change_log import ChangeLog
+from hareline.management import change_log
+from hareline.management.change_log import (
+    FILE_NAME,
+    OLDER_NAME,
+    ChangeFile,
+    ChangeKeeper,
+    ChangeLog,
+)
 from tests.support.waiting import until
 
 
@@ -38,7 +43,7 @@ class Stand:
 
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(change_file, "WRITE_S", 0.001)
+    monkeypatch.setattr(change_log, "WRITE_S", 0.001)
 
 
 async def test_what_is_noted_is_there_after_a_restart(tmp_path: Path) -> None:
@@ -91,10 +96,10 @@ async def test_half_a_line_costs_that_line_alone(tmp_path: Path) -> None:
 
 
 def test_the_files_do_not_grow_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(change_file, "KEPT_MAX", 4)
     stand = Stand(None)
     stand.note(*"abcdefghij")
     lines = list(stand.log.unwritten)
+    monkeypatch.setattr(change_log, "KEPT_MAX", 4)
     file = ChangeFile(tmp_path)
     list(file.read())
     for line in lines:

@@ -8,7 +8,7 @@ import pytest
 from starlette.types import Receive, Scope, Send
 
 from hareline.auth.networks import Networks
-from hareline.management.forwarded import UNKNOWN, ForwardedFor, client_of
+from hareline.management.middleware import UNKNOWN, ForwardedFor, client_of
 
 PROXIES = Networks(["10.0.0.0/8", "::1", "127.0.0.1"])
 PROXY = ("10.0.0.5", 999)

@@ -12,8 +12,8 @@ from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
 
 from hareline.auth.grants import RightsPending
-from hareline.management import pending_rights
-from hareline.management.pending_rights import PendingRights
+from hareline.management import middleware
+from hareline.management.middleware import PendingRights
 
 
 class App:
@@ -68,7 +68,7 @@ async def test_an_answer_that_has_begun_is_not_begun_again() -> None:
 async def test_rights_that_are_never_known_long_enough_are_given_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(pending_rights, "ROUNDS_MAX", 3)
+    monkeypatch.setattr(middleware, "ROUNDS_MAX", 3)
     app = App(100)
     answer = await ask(app)
     assert (answer.status_code, answer.json()["error"]) == (503, "unavailable")

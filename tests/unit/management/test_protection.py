@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
-from hareline.management.protection import API_HEADERS, HEADERS, Protection, foreign_origin
+from hareline.management.middleware import API_HEADERS, HEADERS, Protection, foreign_origin
 
 Headers = dict[str, str]
 

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 
 import pytest_asyncio
 
-from hareline.management.relay import HIGH_BYTES, Relay, flushed, speaks_tls
+from hareline.management.range_answers import HIGH_BYTES, Relay, flushed, speaks_tls
 from tests.support.waiting import until
 
 

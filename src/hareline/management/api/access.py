@@ -1,8 +1,6 @@
 """Callers of the API: their tags, the virtual hosts they see, their rights by name.
 
-Every route of ``management.api`` begins with ``await caller(site, request)``, or with the tag that
-it needs as third argument; one that takes a body with ``caller_with_body``, and one that changes
-what is administered with their likes in ``api.administering``. The rules are RabbitMQ's:
+The rules are RabbitMQ's:
 
 =============  ===================================================================================
 management     the virtual hosts that the user has permissions in, and its own connections
@@ -20,15 +18,11 @@ from collections.abc import Callable
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Literal
 
-from fastapi import Request
-
 from hareline.auth.permissions import AccessChecker, Resource, Right
 from hareline.auth.users import User
-from hareline.broker.change_recorder import Doer
 from hareline.broker.vhost import VirtualHost
 from hareline.errors import NotAllowed
 from hareline.management.api.answers import not_found
-from hareline.management.bodies import read_body
 from hareline.management.refusals import Refusal
 
 if TYPE_CHECKING:
@@ -142,36 +136,3 @@ class Caller:
 
     def __repr__(self) -> str:
         return f"<Caller {self.user.name!r}>"
-
-
-async def caller(site: Site, request: Request, tag: Tag = "management") -> Caller:
-    """Who asks. Raises Refusal: 401 without a valid login, or if the user lacks the tag."""
-    user = await site.authenticator.user(request)
-    found = Caller(site, user, host_of(request))
-    found.require_tag(tag)
-    return found
-
-
-async def caller_with_body(
-    site: Site, request: Request, tag: Tag = "management"
-) -> tuple[Caller, bytes]:
-    """Who asks, and the body of the request. Raises Refusal like ``caller``.
-
-    Asked before the body is read, so that strangers send none, and again when it is there: it may
-    have come slowly, and a right may be gone by then.
-    """
-    await caller(site, request, tag)
-    octets = await read_body(request)
-    return await caller(site, request, tag), octets
-
-
-def host_of(request: Request) -> str:
-    """The address that a request comes from; empty if its client was gone at once."""
-    return "" if request.client is None else request.client.host
-
-
-def doer_over_http(request: Request, user: User) -> Doer:
-    """The user of a request as the one who does what it asks for."""
-    client = request.client
-    address = "" if client is None else f"{client.host}:{client.port}"
-    return Doer("http", user.name, address, user.backend)

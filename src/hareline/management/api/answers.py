@@ -1,34 +1,24 @@
 """Answers of the API: JSON, 201, 204, and refusals with RabbitMQ's statuses and texts.
 
-Every route of ``management.api`` answers with what is here. A route raises a ``Refusal`` or lets an
-AmqpError pass; ``management.api.app`` turns both into answers, so that no route has an ``except``
-for them.
+What OpenAPI says of all of them is here too: problems, and pages of lists.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, Generic, TypeVar
 
-from fastapi.responses import Response
 from pydantic import BaseModel
+from starlette.responses import Response
 
 from hareline.errors import AccessRefused, AmqpError, NotAllowed, NotFound
 from hareline.management.refusals import Refusal
-from hareline.management.strict_json import encoded
+from hareline.management.routes import parameter
 
-__all__ = [
-    "PROBLEMS",
-    "Problem",
-    "Refusal",
-    "amqp_refusal",
-    "answer",
-    "created",
-    "instant",
-    "no_content",
-    "not_found",
-]
+PAGE_SIZE: Final = 100
+PAGE_SIZE_MAX: Final = 500
+
+Item = TypeVar("Item", bound=BaseModel)
 
 
 class Problem(BaseModel):
@@ -38,7 +28,19 @@ class Problem(BaseModel):
     reason: str
 
 
-#: For ``responses=`` of a route: what each of them may refuse.
+class Page(BaseModel, Generic[Item]):
+    """The answer with ``page``: some of the items, and how many there are."""
+
+    items: list[Item]
+    page: int
+    page_count: int
+    page_size: int
+    item_count: int
+    filtered_count: int
+    total_count: int
+
+
+#: What every route may refuse.
 PROBLEMS: Final[dict[int | str, dict[str, Any]]] = {
     400: {"model": Problem, "description": "The request is not valid"},
     401: {"model": Problem, "description": "No valid login, or the user may not do this"},
@@ -46,10 +48,17 @@ PROBLEMS: Final[dict[int | str, dict[str, Any]]] = {
     429: {"model": Problem, "description": "Too many logins have failed; see Retry-After"},
 }
 
-
-def answer(data: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    """These data as JSON."""
-    return Response(encoded(data), status, headers, media_type="application/json")
+#: Arguments of a route that ends with ``listing``.
+LIST_PARAMETERS: Final = (
+    parameter("page", "integer", "Which page, from 1. Without it all items come as an array."),
+    parameter("page_size", "integer", f"Items of a page, up to {PAGE_SIZE_MAX}."),
+    parameter("name", "string", "Only items whose name contains this, in any case."),
+    parameter("use_regex", "boolean", "Whether `name` is a regular expression."),
+    parameter("sort", "string", "Column to sort by; of nested ones with dots between."),
+    parameter("sort_reverse", "boolean", "Whether the order is reversed."),
+    parameter("columns", "string", "Columns to answer with, separated by commas."),
+    parameter("disable_stats", "boolean", "Whether rates and statistics are left out."),
+)
 
 
 def created(location: str | None = None) -> Response:
@@ -66,6 +75,11 @@ def not_found(reason: str = "Not Found") -> Refusal:
     """The refusal for an object that is not there."""
     error = "Object Not Found" if reason == "Not Found" else "not_found"
     return Refusal(404, error, reason)
+
+
+def bad_request(reason: str) -> Refusal:
+    """The refusal for a request that is wrong."""
+    return Refusal(400, "bad_request", reason)
 
 
 def amqp_refusal(error: AmqpError) -> Refusal:

@@ -1,12 +1,8 @@
-"""The HTTP application on the management port: what all routes have in common.
+"""Application on the management port: the table of routes, and what all of them have in common.
 
-``hareline.server.http_side`` gives it the routers. It has the health check for containers, finds
-paths as they came (``management.paths``), makes answers of errors, and describes all routes;
-requests of other sites come no further than ``management.protection``.
-
-``GET /api/health`` needs no login. It answers 503 if only a restart helps, or one is under way:
-the store has failed, the broker is stopping. An alarm is answered with 200, because a broker that
-is killed for it would have the same messages afterwards. docs/http-api.md describes all routes.
+``GET /api/health`` needs no login. It answers 503 if only a restart helps, or one is under way. An
+alarm is answered with 200, because a broker that is killed for it would have the same messages
+afterwards.
 
 Invariant: whatever goes wrong below a route, the client gets a status and JSON that says what.
 """
@@ -16,110 +12,103 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Final
 
-from fastapi import APIRouter, FastAPI, Request, Response
-from fastapi.exceptions import RequestValidationError
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import Response
 
 from hareline import __version__, events
 from hareline.administration import AdministrationError
 from hareline.auth.networks import Networks
 from hareline.errors import AmqpError
 from hareline.events import Report
-from hareline.management.api.administering import refusal_of
 from hareline.management.api.answers import amqp_refusal
-from hareline.management.api.openapi import description_of
+from hareline.management.api.site import Health
 from hareline.management.bodies import BODY_MAX_BYTES, BodiesInFlight
 from hareline.management.change_log import CALLER
-from hareline.management.forwarded import ForwardedFor
-from hareline.management.health import Health
+from hareline.management.middleware import ForwardedFor, PendingRights, Protection, Stopping
 from hareline.management.pace import Pace
 from hareline.management.paths import RawPaths
-from hareline.management.pending_rights import PendingRights
-from hareline.management.protection import Protection
-from hareline.management.refusals import Refusal
-from hareline.management.stopping import Stopping
+from hareline.management.refusals import Refusal, answer
+from hareline.management.routes import Route, document_of
 
 NO_PROXIES: Final = Networks()
+_STATUSES: Final = {"bad_request": 400, "conflict": 409, "protected": 412}
 _LOOKS: Final = ("GET", "HEAD", "OPTIONS")
 _REQUEST_MAX: Final = 1_024
 
 
 def create_app(
     read_health: Callable[[], Health],
-    routers: Sequence[APIRouter] = (),
+    routes: Sequence[Route] = (),
     proxies: Networks = NO_PROXIES,
     *,
     report: Report | None = None,
     asks_for_rights: bool = False,
-) -> FastAPI:
-    """The application with these routers. ``proxies`` are believed when they name a client.
+) -> Starlette:
+    """The application with these routes. ``proxies`` are believed when they name a client.
 
     ``report``: the log, which has refusals of administrative acts. ``asks_for_rights``: rights may
-    have to be asked for (``management.pending_rights``).
+    have to be asked for (``management.middleware``).
     """
-    app = FastAPI(
-        title="Hareline", version=__version__, docs_url=None, redoc_url=None, openapi_url=None
+
+    async def health(_request: Request) -> Response:
+        current = read_health()
+        return answer(current.model_dump(), 200 if current.status == "ok" else 503)
+
+    async def openapi(_request: Request) -> Response:
+        return Response(await document.octets(), media_type="application/json")
+
+    answers = {503: {"model": Health}}
+    described = [Route("GET /api/health", health, name="health", gives=Health, answers=answers)]
+    described += routes
+    document = _Document(described)
+    app = Starlette(
+        routes=[*described, Route("GET /openapi.json", openapi, name="", is_described=False)],
+        middleware=[
+            Middleware(ForwardedFor, proxies=proxies),
+            Middleware(Protection),
+            Middleware(Stopping),
+            Middleware(RawPaths),
+            *([Middleware(PendingRights)] if asks_for_rights else []),
+        ],
+        exception_handlers={
+            404: _not_found,
+            405: _not_allowed,
+            Refusal: _refused,
+            AmqpError: _amqp_error,
+            AdministrationError: _not_administered,
+            Exception: _bug,
+        },
     )
+    app.state.kept = {}
     app.state.report = report
     app.state.pace = Pace()
     app.state.bodies = BodiesInFlight()
     app.state.answers = BodiesInFlight(
         "other answers with messages are too large and not sent yet; try again", BODY_MAX_BYTES
     )
-
-    @app.get("/api/health", responses={503: {"model": Health}})
-    async def health(response: Response) -> Health:
-        current = read_health()
-        if current.status != "ok":
-            response.status_code = 503
-        return current
-
-    description = _Description(app)
-    app.openapi = description  # type: ignore[method-assign]
-
-    @app.get("/openapi.json", include_in_schema=False)
-    async def openapi() -> Response:
-        return Response(await description.octets(), media_type="application/json")
-
-    for router in routers:
-        # not include_router: FastAPI would build all of them again, while the first request waits
-        app.router.routes.extend(router.routes)
-    if asks_for_rights:
-        app.add_middleware(PendingRights)
-    app.add_middleware(RawPaths)
-    app.add_middleware(Stopping)
-    app.add_middleware(Protection)
-    app.add_middleware(ForwardedFor, proxies=proxies)
-    app.add_exception_handler(404, _not_found)
-    app.add_exception_handler(405, _not_allowed)
-    app.add_exception_handler(Refusal, _refused)
-    app.add_exception_handler(AmqpError, _amqp_error)
-    app.add_exception_handler(AdministrationError, _not_administered)
-    app.add_exception_handler(RequestValidationError, _invalid)
-    app.add_exception_handler(Exception, _bug)
     app.middleware_stack = app.build_middleware_stack()  # the first request would wait for it
     return app
 
 
-class _Description:
+class _Document:
     """The OpenAPI document of an application, made when it is first asked for."""
 
-    def __init__(self, app: FastAPI) -> None:
-        self._app = app
-        self._document: dict[str, Any] | None = None
+    def __init__(self, routes: Sequence[Route]) -> None:
+        self._routes = routes
         self._octets: bytes | None = None
-
-    def __call__(self) -> dict[str, Any]:
-        if self._document is None:
-            self._document = description_of(self._app)
-        return self._document
 
     async def octets(self) -> bytes:
         """The document as JSON; made in a thread, since that takes some hundred ms."""
         if self._octets is None:
-            self._octets = await asyncio.to_thread(lambda: json.dumps(self()).encode())
+            self._octets = await asyncio.to_thread(self._make)
         return self._octets
+
+    def _make(self) -> bytes:
+        return json.dumps(document_of(self._routes, "Hareline", __version__)).encode()
 
 
 async def _not_found(request: Request, _error: Exception) -> Response:
@@ -163,13 +152,10 @@ def _audit_refusal(request: Request, refusal: Refusal) -> None:
 
 async def _not_administered(_request: Request, error: Exception) -> Response:
     assert isinstance(error, AdministrationError)
-    return refusal_of(error).answer()
-
-
-async def _invalid(_request: Request, error: Exception) -> Response:
-    assert isinstance(error, RequestValidationError)
-    problems = [f"{'.'.join(map(str, each['loc'][1:]))}: {each['msg']}" for each in error.errors()]
-    return Refusal(400, "bad_request", "; ".join(problems)).answer()
+    if error.kind == "not_found":
+        return Refusal(404, "Object Not Found", "Not Found").answer()
+    name = "precondition_failed" if error.kind == "protected" else error.kind
+    return Refusal(_STATUSES[error.kind], name, error.reason).answer()
 
 
 async def _bug(_request: Request, _error: Exception) -> Response:

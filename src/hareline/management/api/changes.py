@@ -1,10 +1,7 @@
 """``GET /api/hareline/changes``: what changed lately and who did it, the newest first.
 
-A user sees the changes of what it could list: in the virtual hosts that it sees, parameters with
-the tag policymaker, users and permissions with administrator, and settings, alarms and virtual
-hosts themselves with monitoring. Who made a change, and from which address, is told as connections
-are: of the user's own changes, and of all with monitoring. ``management.change_log`` says what is
-in the log, and since when.
+A user sees the changes of what it could list. Who made a change, and from which address, is told as
+connections are: of the user's own changes, and of all with monitoring.
 
 Invariant: the filter looks only at what the user is shown.
 """
@@ -14,18 +11,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from fastapi import APIRouter, Request
-from fastapi.responses import Response
 from pydantic import BaseModel
+from starlette.responses import Response
 
-from hareline.management.api.access import Caller, Tag, caller
-from hareline.management.api.answers import answer
-from hareline.management.api.listing import natural
-from hareline.management.api.openapi import one_route
-from hareline.management.api.site import Site
+from hareline.management.api.access import Caller, Tag
+from hareline.management.api.call import Call, Routes
 from hareline.management.change_log import KEPT_MAX, Change
-from hareline.management.pace import pace_of
-from hareline.management.refusals import Refusal
+from hareline.management.refusals import Refusal, answer
+from hareline.management.routes import integer, parameter
+
+routes = Routes("hareline")
 
 #: The tag that the routes of these objects ask for, by the first word of an event.
 _TAGS: Final[Mapping[str, Tag]] = {
@@ -74,57 +69,63 @@ class ChangesInfo(BaseModel):
     kept_max: int
 
 
-def router(site: Site) -> APIRouter:
-    """The route."""
-    router = APIRouter(tags=["hareline"])
+@routes(
+    "GET /api/hareline/changes",
+    gives=ChangesInfo,
+    parameters=[
+        parameter("limit", integer(1, LIMIT_MAX, LIMIT), "How many changes at most."),
+        parameter(
+            "before",
+            {"type": "integer", "minimum": 1},
+            "Only changes that are older than the one of this number.",
+        ),
+        parameter(
+            "filter",
+            "string",
+            "Only changes whose event, details, user or address, as far as they are "
+            "shown, contain this.",
+        ),
+    ],
+)
+async def changes(call: Call) -> Response:
+    """What changed lately: queues, exchanges, bindings, policies, users, alarms, settings."""
+    who, log = call.who, call.site.changes
+    wanted = call.query.get("filter", "").lower()
+    limit = call.number("limit", LIMIT, 1, LIMIT_MAX)
+    before = call.number("before", _NUMBER_MAX, 1, _NUMBER_MAX)
+    found: list[Change] = []
+    if log is None:
+        raise Refusal(503, "not_available", "the broker keeps no changes yet")
+    async with call.pace.share() as share:
+        for change in log.newest_first():
+            await share.pause()
+            if change.number >= before or not _is_seen(who, change):
+                continue
+            if not wanted or wanted in _searched(who, change):
+                found.append(change)
+                if len(found) > limit:
+                    break
+    has_more = len(found) > limit
+    del found[limit:]
+    return answer(
+        {
+            "items": [_described(who, each) for each in found],
+            "before": found[-1].number if has_more else None,
+            "since_ms": log.since_ms,
+            "kept_max": KEPT_MAX,
+        }
+    )
 
-    @router.get("/api/hareline/changes", **_changes_route())
-    async def changes(request: Request) -> Response:
-        """What changed lately: queues, exchanges, bindings, policies, users, alarms, settings."""
-        who = await caller(site, request)
-        wanted = request.query_params.get("filter", "").lower()
-        limit = natural(request, "limit", LIMIT, 1, LIMIT_MAX)
-        before = natural(request, "before", _NUMBER_MAX, 1, _NUMBER_MAX)
-        found: list[Change] = []
-        log = site.changes
-        if log is None:
-            raise Refusal(503, "not_available", "the broker keeps no changes yet")
-        async with pace_of(request).share() as share:
-            for change in log.newest_first():
-                await share.pause()
-                if change.number >= before or not _is_seen(who, change):
-                    continue
-                if not wanted or wanted in _searched(who, change):
-                    found.append(change)
-                    if len(found) > limit:
-                        break
-        has_more = len(found) > limit
-        del found[limit:]
-        rows = [
-            {
-                "number": each.number,
-                "at_ms": each.at_ms,
-                "event": each.event,
-                "details": dict(each.details),
-                "by": {
-                    "via": each.by.via,
-                    "user": user or None,
-                    "address": address or None,
-                },
-            }
-            for each in found
-            for user, address in [_shown_doer(who, each)]
-        ]
-        return answer(
-            {
-                "items": rows,
-                "before": found[-1].number if has_more else None,
-                "since_ms": log.since_ms,
-                "kept_max": KEPT_MAX,
-            }
-        )
 
-    return router
+def _described(who: Caller, change: Change) -> dict[str, Any]:
+    user, address = _shown_doer(who, change)
+    return {
+        "number": change.number,
+        "at_ms": change.at_ms,
+        "event": change.event,
+        "details": dict(change.details),
+        "by": {"via": change.by.via, "user": user or None, "address": address or None},
+    }
 
 
 def _is_seen(who: Caller, change: Change) -> bool:
@@ -149,31 +150,3 @@ def _shown_doer(who: Caller, change: Change) -> tuple[str, str]:
 def _searched(who: Caller, change: Change) -> str:
     texts = [f"{name}: {value}" for name, value in change.details.items()]
     return " ".join([change.event, *texts, *_shown_doer(who, change)]).lower()
-
-
-def _changes_route() -> dict[str, Any]:
-    parameters = [
-        {
-            "name": "limit",
-            "in": "query",
-            "required": False,
-            "description": "How many changes at most.",
-            "schema": {"type": "integer", "minimum": 1, "maximum": LIMIT_MAX, "default": LIMIT},
-        },
-        {
-            "name": "before",
-            "in": "query",
-            "required": False,
-            "description": "Only changes that are older than the one of this number.",
-            "schema": {"type": "integer", "minimum": 1},
-        },
-        {
-            "name": "filter",
-            "in": "query",
-            "required": False,
-            "description": "Only changes whose event, details, user or address, as far as they are "
-            "shown, contain this.",
-            "schema": {"type": "string"},
-        },
-    ]
-    return {**one_route(ChangesInfo), "openapi_extra": {"parameters": parameters}}

@@ -14,25 +14,25 @@ from dataclasses import dataclass, field
 from heapq import nsmallest
 from typing import Any, Final
 
-from fastapi import APIRouter, Request
-from fastapi.responses import Response
 from pydantic import BaseModel
+from starlette.responses import Response
 
 from hareline.broker.operations.walking import messages_of, read_together, walk
 from hareline.broker.queue_counts import queue_mark
 from hareline.broker.vhost import VirtualHost
 from hareline.errors import MalformedFrame
-from hareline.management.api.access import caller
+from hareline.management.api.call import Call, Routes
 from hareline.management.api.listing import Pieces
-from hareline.management.api.openapi import one_route
-from hareline.management.api.site import Site
-from hareline.management.pace import Share, pace_of
+from hareline.management.pace import Share
+from hareline.management.routes import parameter
 from hareline.management.strict_json import encoded
 from hareline.message import Message
 from hareline.queues.dead_letters.first_death import first_death
 from hareline.queues.dead_letters.targets import alternate_of
 from hareline.queues.declare.table import QueueArguments
 from hareline.queues.queue import Queue
+
+routes = Routes("hareline")
 
 EXAMINED_MAX: Final = 500
 #: Queues that are examined; further ones are listed with their depth only.
@@ -74,36 +74,32 @@ class DeadLetterQueues(BaseModel):
     total: int
 
 
-def router(site: Site) -> APIRouter:
-    """The route."""
-    router = APIRouter(tags=["hareline"])
-    examinations = Examinations()
-
-    @router.get("/api/hareline/dead-letters", **_dead_letters_route())
-    async def dead_letters(request: Request) -> Response:
-        """Dead-letter queues, and the reasons for which their messages died."""
-        who = await caller(site, request)
-        name = request.query_params.get("vhost")
-        rows: list[tuple[Queue, dict[str, Any]]] = []
-        async with pace_of(request).share() as share:
-            for vhost in [who.vhost(name)] if name else who.vhosts():
-                for queue, sources in (await _targets(vhost, share)).items():
-                    rows.append((queue, _row(vhost, queue, sources)))
-                    await share.pause()
-            total = len(rows)
-            rows = nsmallest(ROWS_MAX, rows, key=_deepest_first)
-            for queue, row in rows[:QUEUES_MAX]:
-                # what may be read over AMQP may be counted here; the rest shows its depth
-                if not queue.is_deleted and who.may("read", "queue", row["vhost"], row["name"]):
-                    _count(row, await examinations.deaths(row["vhost"], queue, share))
-                    await share.pause()
-            found = Pieces()
-            for _, row in rows:
-                found.add(encoded(row))
+@routes(
+    "GET /api/hareline/dead-letters",
+    gives=DeadLetterQueues,
+    parameters=[parameter("vhost", "string", "Only in this virtual host.")],
+)
+async def dead_letters(call: Call) -> Response:
+    """Dead-letter queues, and the reasons for which their messages died."""
+    who, name, examinations = call.who, call.query.get("vhost"), call.kept(Examinations)
+    rows: list[tuple[Queue, dict[str, Any]]] = []
+    async with call.pace.share() as share:
+        for vhost in [who.vhost(name)] if name else who.vhosts():
+            for queue, sources in (await _targets(vhost, share)).items():
+                rows.append((queue, _row(vhost, queue, sources)))
                 await share.pause()
-        return found.answer(b'{"items":[', b'],"total":%d}' % total)
-
-    return router
+        total = len(rows)
+        rows = nsmallest(ROWS_MAX, rows, key=_deepest_first)
+        for queue, row in rows[:QUEUES_MAX]:
+            # what may be read over AMQP may be counted here; the rest shows its depth
+            if not queue.is_deleted and who.may("read", "queue", row["vhost"], row["name"]):
+                _count(row, await examinations.deaths(row["vhost"], queue, share))
+                await share.pause()
+        found = Pieces()
+        for _, row in rows:
+            found.add(encoded(row))
+            await share.pause()
+    return found.answer(b'{"items":[', b'],"total":%d}' % total)
 
 
 def _deepest_first(found: tuple[Queue, dict[str, Any]]) -> tuple[int, str, str]:
@@ -282,14 +278,3 @@ def _death_in(headers: Mapping[str, object]) -> _Death | None:
         str(first.get("exchange", "")),
         str(keys[0]) if isinstance(keys, list) and keys else "",
     )
-
-
-def _dead_letters_route() -> dict[str, Any]:
-    vhost = {
-        "name": "vhost",
-        "in": "query",
-        "required": False,
-        "description": "Only in this virtual host.",
-        "schema": {"type": "string"},
-    }
-    return {**one_route(DeadLetterQueues), "openapi_extra": {"parameters": [vhost]}}

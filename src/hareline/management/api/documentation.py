@@ -14,16 +14,14 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from fastapi import APIRouter, Request
-from fastapi.responses import Response
 from pydantic import BaseModel
+from starlette.responses import Response
 
-from hareline.management.api.access import caller
-from hareline.management.api.answers import answer
-from hareline.management.api.openapi import one_route
-from hareline.management.api.site import Site
-from hareline.management.paths import name_in_path
-from hareline.management.refusals import Refusal
+from hareline.management.api.answers import not_found
+from hareline.management.api.call import Call, Routes
+from hareline.management.refusals import answer
+
+routes = Routes("hareline")
 
 _PACKAGE: Final = Path(__file__).resolve().parents[2]
 PACKED: Final = _PACKAGE / "management" / "docs"
@@ -69,28 +67,20 @@ class Page(BaseModel):
     text: str
 
 
-def router(site: Site) -> APIRouter:
-    """The routes."""
-    router = APIRouter(tags=["hareline"])
+@routes("GET /api/hareline/docs", gives=PageTitles)
+async def titles(_call: Call) -> Response:
+    """The pages of the documentation that this installation has."""
+    return answer({"items": page_titles()})
 
-    @router.get("/api/hareline/docs", **one_route(PageTitles))
-    async def titles(request: Request) -> Response:
-        """The pages of the documentation that this installation has."""
-        await caller(site, request)
-        return answer({"items": page_titles()})
 
-    @router.get("/api/hareline/docs/{page}", **one_route(Page))
-    async def documentation(request: Request) -> Response:
-        """A page of the documentation, by the name of its file without ``.md``."""
-        await caller(site, request)
-        name = name_in_path(request.path_params["page"])
-        path = pages().get(name)
-        if path is None:
-            reason = f"there is no page '{name}' in the documentation of this installation"
-            raise Refusal(404, "not_found", reason)
-        return answer({"name": name, "text": path.read_text(encoding="utf-8")})
-
-    return router
+@routes("GET /api/hareline/docs/{page}", gives=Page)
+async def documentation(call: Call) -> Response:
+    """A page of the documentation, by the name of its file without ``.md``."""
+    name = call.name("page")
+    path = pages().get(name)
+    if path is None:
+        raise not_found(f"there is no page '{name}' in the documentation of this installation")
+    return answer({"name": name, "text": path.read_text(encoding="utf-8")})
 
 
 @cache

@@ -10,19 +10,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from fastapi import APIRouter, Request
-from fastapi.responses import Response
 from pydantic import BaseModel
+from starlette.responses import Response
 
 from hareline.administration.argument_origins import Decision, Origin, decisions
-from hareline.management.api.access import caller
-from hareline.management.api.administering import administration_of
-from hareline.management.api.answers import answer
-from hareline.management.api.openapi import one_route
+from hareline.management.api.call import Call, Routes
 from hareline.management.api.queues import find_queue
-from hareline.management.api.site import Site
+from hareline.management.refusals import answer
 from hareline.queues.declare.table import ROWS
 from hareline.storage.administration import PolicyRecord
+
+routes = Routes("hareline")
 
 
 class PolicyInForce(BaseModel):
@@ -68,29 +66,21 @@ class EffectiveArguments(BaseModel):
 _ORDER: Final = {each.name: number for number, each in enumerate(ROWS)}
 
 
-def router(site: Site) -> APIRouter:
-    """The route."""
-    router = APIRouter(tags=["hareline"])
-    path = "/api/hareline/queues/{vhost}/{queue}/effective-arguments"
-
-    @router.get(path, **one_route(EffectiveArguments))
-    async def effective_arguments(request: Request) -> Response:
-        """Each argument in force of a queue, and who decided it."""
-        who = await caller(site, request)
-        vhost, queue = find_queue(who, request)
-        applied = administration_of(site).policies.of_queue(vhost.name, queue)
-        found = sorted(decisions(vhost.live_arguments, queue, applied), key=_place)
-        return answer(
-            {
-                "vhost": vhost.name,
-                "name": queue.name,
-                "policy": _policy_json(applied.policy),
-                "operator_policy": _policy_json(applied.operator_policy),
-                "arguments": _json_of(found),
-            }
-        )
-
-    return router
+@routes("GET /api/hareline/queues/{vhost}/{queue}/effective-arguments", gives=EffectiveArguments)
+async def effective_arguments(call: Call) -> Response:
+    """Each argument in force of a queue, and who decided it."""
+    vhost, queue = find_queue(call)
+    applied = call.administration.policies.of_queue(vhost.name, queue)
+    found = sorted(decisions(vhost.live_arguments, queue, applied), key=_place)
+    return answer(
+        {
+            "vhost": vhost.name,
+            "name": queue.name,
+            "policy": _policy_json(applied.policy),
+            "operator_policy": _policy_json(applied.operator_policy),
+            "arguments": _json_of(found),
+        }
+    )
 
 
 def _place(decision: Decision) -> tuple[bool, int, str]:

@@ -1,13 +1,8 @@
 """Lists of the API: filtered by name, sorted, paged, with chosen columns, built in shares.
 
-A route of a resource module ends with::
-
-    return await listing(request, items, describe, ("vhost", "name"), name_of=..., keys=...)
-
-``describe`` makes the JSON object of an item. ``name_of`` and ``keys`` are what filter and sort
-need of an item without describing it: with them, only the items of the page asked for are
-described. Without ``page`` the answer is an array of all; with it, an object with ``items`` and
-counts (``api.openapi.Page``). The rules and the refusals are RabbitMQ's.
+With ``name_of`` and ``keys`` only the items of the page asked for are described. Without ``page``
+the answer is an array of all; with it, an object with ``items`` and counts (``api.answers.Page``).
+The rules and the refusals are RabbitMQ's.
 
 Invariant: no step runs longer than a share (``management.pace``) at one go.
 """
@@ -21,16 +16,15 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final, Generic, TypeVar
 
-from fastapi import Request
-from fastapi.responses import Response, StreamingResponse
+from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from hareline.management.api.answers import answer
+from hareline.management.api.answers import PAGE_SIZE, PAGE_SIZE_MAX, bad_request
+from hareline.management.api.call import Call
 from hareline.management.api.name_filter import NameFilter
-from hareline.management.api.openapi import PAGE_SIZE, PAGE_SIZE_MAX
 from hareline.management.bodies import HeldBody
-from hareline.management.pace import Share, pace_of
-from hareline.management.refusals import Refusal
+from hareline.management.pace import Share
+from hareline.management.refusals import Refusal, answer
 from hareline.management.strict_json import encoded
 
 #: Items that are sorted at one go, in some 3 ms.
@@ -40,27 +34,9 @@ PIECE_BYTES: Final = 1_048_576
 #: Items that are gathered at one go, in some 0.1 ms.
 BATCH_COUNT: Final = 256
 _COLUMNS_MAX: Final = 200
-_DIGITS_MAX: Final = 18
 
 T = TypeVar("T")
 SortKey = tuple[Any, ...]
-
-
-def flag(request: Request, name: str) -> bool:
-    """True if this argument of the request is ``true``."""
-    return request.query_params.get(name, "").lower() == "true"
-
-
-def natural(request: Request, name: str, default: int, minimum: int, maximum: int) -> int:
-    """The number that this argument of the request is. Raises Refusal for any other."""
-    text = request.query_params.get(name)
-    if text is None:
-        return default
-    number = int(text) if text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX else -1
-    if not minimum <= number <= maximum:
-        reason = f"{name}: must be a number from {minimum} to {maximum}, not {text[:_DIGITS_MAX]}"
-        raise Refusal(400, "bad_request", reason)
-    return number
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,28 +52,28 @@ class ListQuery:
     columns: tuple[tuple[str, ...], ...]
 
     @classmethod
-    def of(cls, request: Request) -> ListQuery:
+    def of(cls, call: Call) -> ListQuery:
         """Raises Refusal for arguments that are not valid."""
-        given = request.query_params
+        given = call.query
         page, page_size = given.get("page"), given.get("page_size")
         columns = [each for each in given.get("columns", "").split(",") if each]
         if len(columns) > _COLUMNS_MAX:
-            raise Refusal(400, "bad_request", f"columns: more than {_COLUMNS_MAX}")
+            raise bad_request(f"columns: more than {_COLUMNS_MAX}")
         return cls(
             page=0 if page is None else _natural("page", page, 1, None),
             page_size=PAGE_SIZE
             if page_size is None
             else _natural("page_size", page_size, 1, PAGE_SIZE_MAX),
             name=given.get("name", ""),
-            is_regex=flag(request, "use_regex"),
+            is_regex=call.flag("use_regex"),
             sort=given.get("sort", ""),
-            is_reversed=flag(request, "sort_reverse"),
+            is_reversed=call.flag("sort_reverse"),
             columns=tuple(tuple(each.split(".")) for each in columns),
         )
 
 
 async def listing(
-    request: Request,
+    call: Call,
     items: Iterable[T],
     describe: Callable[[T], Mapping[str, Any]],
     default_sort: Sequence[str] = ("vhost", "name"),
@@ -111,10 +87,10 @@ async def listing(
     ``wanted``: which items the list has at all; None: all of them. ``keys``: columns that can be
     sorted by without describing the item; all values of one can be compared with each other.
     """
-    query = ListQuery.of(request)
+    query = ListQuery.of(call)
     rows = _Rows(describe, name_of, keys or {})
     body = Pieces()
-    async with pace_of(request).share() as share:
+    async with call.pace.share() as share:
         numbers = await rows.all_of(items, wanted, share)
         total = len(numbers)
         if query.name:
@@ -304,17 +280,15 @@ class _Rows(Generic[T]):
         return lambda number: _sortable(_value_at(self.row(number), path))
 
 
-def picked_columns(request: Request, row: Mapping[str, Any]) -> Mapping[str, Any]:
+def picked_columns(call: Call, row: Mapping[str, Any]) -> Mapping[str, Any]:
     """A single object as the request asks for it: with all columns, or the chosen ones."""
-    columns = ListQuery.of(request).columns
+    columns = ListQuery.of(call).columns
     return picked(row, columns) if columns else row
 
 
-async def answer_with_list(
-    request: Request, row: Mapping[str, Any], name: str, share: Share
-) -> Response:
+async def answer_with_list(call: Call, row: Mapping[str, Any], name: str, share: Share) -> Response:
     """A single object as the request asks for it, of which the list ``name`` may be long."""
-    columns = ListQuery.of(request).columns
+    columns = ListQuery.of(call).columns
     rest = {key: value for key, value in row.items() if key != name}
     parts: list[Sequence[str]] = [()]
     if columns:
@@ -369,7 +343,7 @@ def _bounds(query: ListQuery, count: int) -> tuple[int, int]:
 
 def _natural(name: str, text: str, minimum: int, maximum: int | None) -> int:
     if not (text.isascii() and text.isdigit()) or len(text) > 9:
-        raise Refusal(400, "bad_request", f"{name}: '{text}' is not a natural number")
+        raise bad_request(f"{name}: '{text}' is not a natural number")
     number = int(text)
     if number < minimum or (maximum is not None and number > maximum):
         allowed = f"at least {minimum}" if maximum is None else f"from {minimum} to {maximum}"

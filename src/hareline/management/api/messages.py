@@ -1,64 +1,80 @@
-"""Messages of a queue: browse, move, copy, delete, retry, purge.
+"""Messages of a queue: browse, move, copy, delete, retry, purge, export, import.
 
-Paths of ours below ``/api/queues/{vhost}/{queue}/``, and RabbitMQ's ``DELETE .../contents``. A user
-needs what AMQP would ask for the same: read on a queue to take messages from it or look at them,
-write on an exchange to put them there, and on the default exchange to put them into a queue.
-docs/message-operations.md is the page.
+A user needs what AMQP would ask for the same: read on a queue to take messages from it or look at
+them, write on an exchange to put them there, and on the default exchange to put them into a queue.
 
-Invariant: as of ``api.running``; and what is only looked at is not disturbed.
+Invariants: what is only looked at is not disturbed; a file that was cut off has no end line, and an
+import of it says so.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import aclosing
 from functools import partial
 from typing import Any, Final, Literal
 
-from fastapi import APIRouter, Request
-from fastapi.responses import Response
 from pydantic import BaseModel, Field
+from starlette.responses import Response, StreamingResponse
 
+from hareline import events
 from hareline.amqp.consumer_arguments import check_not_stream
 from hareline.broker.operations.browsing import BrowsedPage, browse
-from hareline.broker.operations.moving import Outcome, delete, transfer
+from hareline.broker.operations.moving import LASTING, Outcome, as_it_came, delete, transfer
 from hareline.broker.operations.positions import InvalidPosition
-from hareline.broker.operations.selecting import Selection
+from hareline.broker.operations.selecting import Selection, selected
 from hareline.broker.operations.targets import (
+    ALARM,
     ExchangeTarget,
     OriginTarget,
     QueueTarget,
     Target,
+    address_of,
 )
-from hareline.errors import AccessRefused
-from hareline.management.api.answers import no_content
-from hareline.management.api.changing import (
-    Entered,
-    bad_request,
-    check_open,
-    checked_name,
-    enter,
-    queue_name_in,
-    wait_until_durable,
-)
+from hareline.errors import AccessRefused, AmqpError, MalformedFrame, StoreError
+from hareline.management.api.answers import bad_request, no_content
+from hareline.management.api.call import Call, Routes, checked_name
 from hareline.management.api.listing import Pieces
-from hareline.management.api.message_json import Encoding, Shown, browsed_message
-from hareline.management.api.openapi import body_route
-from hareline.management.api.running import run, run_to_end
-from hareline.management.api.selections import (
+from hareline.management.api.message_json import (
+    LONG_BYTES,
+    Encoding,
+    LongText,
+    Shown,
+    Steps,
+    body_parts,
+    browsed_message,
+    cut_long_text,
+    kept_body,
+)
+from hareline.management.api.publishing import check_user_id, new_message
+from hareline.management.api.running import (
+    BODY_MAX_BYTES,
+    LINES,
+    NUMBER_MAX,
+    OFFSETS_MAX,
+    OPERATION,
+    Offset,
     OperationBody,
+    OperationResult,
     SelectionBody,
-    begin,
-    operation_route,
+    ended_early,
+    in_shares,
+    outcome_json,
+    run,
+    run_to_end,
     selection_of,
     selector_of,
 )
-from hareline.management.api.site import Site
-from hareline.management.bodies import HeldBody, answer_under_way
-from hareline.management.pace import pace_of
+from hareline.management.bodies import HeldBody, bodies_of, body_pieces, parse_json
 from hareline.management.paths import exchange_name
-from hareline.management.refusals import Refusal
+from hareline.management.refusals import Refusal, answer
 from hareline.management.strict_json import encoded
+from hareline.message import Message
+from hareline.message.exported import InvalidLine, exported, exported_head, imported
+from hareline.queues.core.entry import QueueEntry
 from hareline.queues.queue import Queue
+
+routes = Routes("messages", enters=True)
 
 COUNT_MAX: Final = 1_000
 PAGE_BYTES_MAX: Final = 16_777_216
@@ -127,93 +143,94 @@ class PurgeBody(OperationBody):
     limit: int = Field(ge=1, le=_NUMBER_MAX)
 
 
-def router(site: Site) -> APIRouter:
-    """The routes."""
-    router = APIRouter(tags=["messages"])
-    of_queue = "/api/queues/{vhost}/{queue}"
+_OF_QUEUE: Final = "/api/queues/{vhost}/{queue}"
 
-    @router.post(f"{of_queue}/browse", **body_route(BrowseBody, {200: {"model": Browsed}}))
-    async def browse_queue(request: Request) -> Response:
-        """Show messages without disturbing them, from the head or the end on, by pages."""
-        entered, queue, asked = await begin(site, request, BrowseBody)
-        page = BrowsedPage()
-        steps = browse(
-            queue,
-            page,
-            count=asked.count,
-            position=asked.position,
-            is_backwards=asked.start == "end",
-            selector=selector_of(asked.selector),
-            max_bytes=asked.max_bytes,
-        )
-        shown = Shown(asked.encoding, asked.truncate)
-        found = Pieces()
-        message_max = site.context.limits.max_message_bytes
-        with answer_under_way(request, message_max) as held:
-            try:
-                await run_to_end(entered, request, counted_steps(steps, page, held))
-            except InvalidPosition as error:
-                raise Refusal(400, "bad_request", f"position: {error}") from None
-            async with pace_of(request).share() as share:
-                for each in page.found:
-                    made = browsed_message(each.entry, each.message, shown)
-                    found.add_parts((await share.take(made)).parts)
-                    held.resize(page.size + found.size)
-            held.resize(found.size)
-            rest = encoded({"position": page.position, "ready": queue.ready_count})
-            return found.answer(b'{"messages":[', b"]," + rest[1:], held)
 
-    @router.post(f"{of_queue}/move", **operation_route(TransferBody))
-    async def move(request: Request) -> Response:
-        """Move messages to another queue or to an exchange."""
-        return await _transfer(site, request, "move", "moved")
+@routes(f"POST {_OF_QUEUE}/browse", body=BrowseBody, body_max=BODY_MAX_BYTES, gives=Browsed)
+async def browse_queue(call: Call) -> Response:
+    """Show messages without disturbing them, from the head or the end on, by pages."""
+    queue, asked = call.queue_in_path("read"), call.body(BrowseBody)
+    page = BrowsedPage()
+    steps = browse(
+        queue,
+        page,
+        count=asked.count,
+        position=asked.position,
+        is_backwards=asked.start == "end",
+        selector=selector_of(asked.selector),
+        max_bytes=asked.max_bytes,
+    )
+    shown = Shown(asked.encoding, asked.truncate)
+    found = Pieces()
+    with call.held_answer() as held:
+        try:
+            await run_to_end(call, counted_steps(steps, page, held))
+        except InvalidPosition as error:
+            raise bad_request(f"position: {error}") from None
+        async with call.pace.share() as share:
+            for each in page.found:
+                made = browsed_message(each.entry, each.message, shown)
+                found.add_parts((await share.take(made)).parts)
+                held.resize(page.size + found.size)
+        held.resize(found.size)
+        rest = encoded({"position": page.position, "ready": queue.ready_count})
+        return found.answer(b'{"messages":[', b"]," + rest[1:], held)
 
-    @router.post(f"{of_queue}/copy", **operation_route(TransferBody))
-    async def copy(request: Request) -> Response:
-        """Copy messages to another queue or to an exchange."""
-        return await _transfer(site, request, "copy", "copied")
 
-    @router.post(f"{of_queue}/delete", **operation_route(SelectionBody))
-    async def delete_messages(request: Request) -> Response:
-        """Delete messages; they are not dead-lettered."""
-        entered, queue, asked = await begin(site, request, SelectionBody)
-        outcome = Outcome()
-        steps = delete(queue, selection_of(asked), outcome)
-        return await run(entered, request, queue.name, "delete", "deleted", steps, outcome)
+@routes(f"POST {_OF_QUEUE}/move", body=TransferBody, **OPERATION)
+async def move(call: Call) -> Response:
+    """Move messages to another queue or to an exchange."""
+    return await _transfer(call, "move", "moved")
 
-    @router.post(f"{of_queue}/purge", **operation_route(PurgeBody))
-    async def purge_first(request: Request) -> Response:
-        """Delete the first messages; ``DELETE .../contents`` deletes all."""
-        entered, queue, asked = await begin(site, request, PurgeBody)
-        outcome = Outcome()
-        steps = delete(queue, Selection(limit=asked.limit), outcome)
-        return await run(entered, request, queue.name, "purge", "deleted", steps, outcome)
 
-    @router.delete(f"{of_queue}/contents", response_model=None, status_code=204)
-    async def purge(request: Request) -> Response:
-        """Delete all messages that no consumer has."""
-        entered = await enter(site, request)
-        name = queue_name_in(request)
-        queue = entered.queue(name, "read")
-        arguments = entered.vhost.queue_arguments[name]
-        check_not_stream(arguments, "queue.purge", queue=name, vhost=entered.vhost.name)
-        queue.deliver_due()
-        entered.note("queue.purged", queue, messages=queue.purge())
-        store = entered.vhost.environment.store
-        await wait_until_durable(entered.vhost, 0 if queue.ledger is None else store.ticket)
-        return no_content()
+@routes(f"POST {_OF_QUEUE}/copy", body=TransferBody, **OPERATION)
+async def copy(call: Call) -> Response:
+    """Copy messages to another queue or to an exchange."""
+    return await _transfer(call, "copy", "copied")
 
-    @router.post(f"{of_queue}/retry", **operation_route(SelectionBody))
-    async def retry(request: Request) -> Response:
-        """Send dead letters back to the queue in which they died first."""
-        entered, queue, asked = await begin(site, request, SelectionBody)
-        outcome = Outcome()
-        target = OriginTarget(entered.vhost, queue, partial(_may_publish, entered))
-        alarms = site.context.alarms
-        steps = transfer(queue, target, selection_of(asked), outcome, shortage=lambda: alarms.is_on)
-        return await run(entered, request, queue.name, "retry", "retried", steps, outcome)
 
-    return router
+@routes(f"POST {_OF_QUEUE}/delete", body=SelectionBody, **OPERATION)
+async def delete_messages(call: Call) -> Response:
+    """Delete messages; they are not dead-lettered."""
+    queue, asked = call.queue_in_path("read"), call.body(SelectionBody)
+    return await _delete(call, queue, "delete", selection_of(asked))
+
+
+@routes(f"POST {_OF_QUEUE}/purge", body=PurgeBody, **OPERATION)
+async def purge_first(call: Call) -> Response:
+    """Delete the first messages; ``DELETE .../contents`` deletes all."""
+    queue, asked = call.queue_in_path("read"), call.body(PurgeBody)
+    return await _delete(call, queue, "purge", Selection(limit=asked.limit))
+
+
+@routes(f"DELETE {_OF_QUEUE}/contents", status=204, has_problems=False)
+async def purge(call: Call) -> Response:
+    """Delete all messages that no consumer has."""
+    queue = call.queue_in_path("read")
+    arguments = call.vhost.queue_arguments[queue.name]
+    check_not_stream(arguments, "queue.purge", queue=queue.name, vhost=call.vhost.name)
+    queue.deliver_due()
+    call.note("queue.purged", queue, messages=queue.purge())
+    store = call.vhost.environment.store
+    await call.wait_until_durable(0 if queue.ledger is None else store.ticket)
+    return no_content()
+
+
+@routes(f"POST {_OF_QUEUE}/retry", body=SelectionBody, **OPERATION)
+async def retry(call: Call) -> Response:
+    """Send dead letters back to the queue in which they died first."""
+    queue, asked = call.queue_in_path("read"), call.body(SelectionBody)
+    outcome = Outcome()
+    target = OriginTarget(call.vhost, queue, partial(_may_publish, call))
+    alarms = call.site.context.alarms
+    steps = transfer(queue, target, selection_of(asked), outcome, shortage=lambda: alarms.is_on)
+    return await run(call, queue.name, "retry", "retried", steps, outcome)
+
+
+async def _delete(call: Call, queue: Queue, operation: str, selection: Selection) -> Response:
+    outcome = Outcome()
+    steps = delete(queue, selection, outcome)
+    return await run(call, queue.name, operation, "deleted", steps, outcome)
 
 
 def counted_steps(steps: Iterator[None], page: BrowsedPage, held: HeldBody) -> Iterator[None]:
@@ -223,55 +240,343 @@ def counted_steps(steps: Iterator[None], page: BrowsedPage, held: HeldBody) -> I
         yield
 
 
-async def _transfer(site: Site, request: Request, operation: str, verb: str) -> Response:
-    entered, queue, asked = await begin(site, request, TransferBody)
+async def _transfer(call: Call, operation: str, verb: str) -> Response:
+    queue, asked = call.queue_in_path("read"), call.body(TransferBody)
     outcome = Outcome()
-    alarms = site.context.alarms
+    alarms = call.site.context.alarms
     steps = transfer(
         queue,
-        _target(entered, queue, asked),
+        _target(call, queue, asked),
         selection_of(asked),
         outcome,
         is_copy=operation == "copy",
         shortage=lambda: alarms.is_on,
     )
-    return await run(entered, request, queue.name, operation, verb, steps, outcome)
+    return await run(call, queue.name, operation, verb, steps, outcome)
 
 
-def _target(entered: Entered, queue: Queue, asked: TransferBody) -> Target:
+def _target(call: Call, queue: Queue, asked: TransferBody) -> Target:
     if (asked.to_queue is None) == (asked.to_exchange is None):
         raise bad_request("give either to_queue or to_exchange")
-    vhost = entered.vhost
+    vhost = call.vhost
     if asked.to_queue is not None:
         if asked.routing_key is not None:
             raise bad_request("routing_key: is for to_exchange only")
         name = checked_name(asked.to_queue, "to_queue")
-        entered.exchange("", "write")
-        target = entered.queue(name, field="to_queue")
+        call.exchange("", "write")
+        target = call.queue(name, field="to_queue")
         if target is queue:
             raise bad_request("to_queue: is the queue that the messages are in")
-        check_open(entered, target)
+        call.check_open(target)
         return QueueTarget(vhost, target, queue)
     name = exchange_name(checked_name(asked.to_exchange or "", "to_exchange"))
-    entered.require("write", "exchange", name)
-    exchange = entered.exchange(name, field="to_exchange")
+    call.require("write", "exchange", name)
+    exchange = call.exchange(name, field="to_exchange")
     if exchange.is_internal:
         raise AccessRefused(f"cannot publish to internal exchange '{name}' in vhost '{vhost.name}'")
     key = asked.routing_key
     if key is not None:
         key = checked_name(key, "routing_key")
-    if exchange.type_name == "topic" and entered.access.has_topics(name):
+    if exchange.type_name == "topic" and call.access.has_topics(name):
         if key is None:
             raise bad_request(
                 "routing_key: needed, because topic permissions limit which you may use"
             )
-        entered.access.require_topic("write", name, key)
+        call.access.require_topic("write", name, key)
     return ExchangeTarget(vhost, exchange, key, queue)
 
 
-def _may_publish(entered: Entered, name: str, keys: Sequence[str]) -> bool:
+def _may_publish(call: Call, name: str, keys: Sequence[str]) -> bool:
     """Whether the user may publish to an exchange with these routing keys."""
-    exchange = entered.vhost.exchanges.get(name)
+    exchange = call.vhost.exchanges.get(name)
     if exchange is None or exchange.is_internal:
         return False
-    return entered.access.may_publish(name, keys, is_topic=exchange.type_name == "topic")
+    return call.access.may_publish(name, keys, is_topic=exchange.type_name == "topic")
+
+
+# -------------------------------------------------------------------------------- files of messages
+
+
+FORMAT: Final = "hareline-messages"
+FORMAT_VERSION: Final = 1
+_OFFSETS_SHOWN_MAX: Final = 1_000
+_SENT_AT_ONCE: Final = 1_048_576  # characters
+_LINE_PERCENT: Final = 200  # of the largest body: base64, and properties
+_LINE_REST_BYTES: Final = 4_194_304
+
+
+class ExportBody(OperationBody):
+    """Which messages; without fields all of them."""
+
+    offsets: list[Offset] | None = Field(default=None, max_length=OFFSETS_MAX)
+    selector: str | None = None
+    limit: int | None = Field(default=None, ge=1, le=NUMBER_MAX)
+
+
+@routes(
+    "POST /api/queues/{vhost}/{queue}/export",
+    body=ExportBody,
+    body_max=BODY_MAX_BYTES,
+    answers={200: {"content": {LINES: {"schema": {"type": "string"}}}}},
+)
+async def export(call: Call) -> Response:
+    """The messages of a queue as lines of JSON; they stay in the queue."""
+    queue, asked = call.queue_in_path("read"), call.body(ExportBody)
+    selection = Selection(
+        None if asked.offsets is None else frozenset(asked.offsets),
+        selector_of(asked.selector),
+        asked.limit,
+    )
+    return StreamingResponse(_exported_lines(call, queue, selection), media_type=LINES)
+
+
+@routes(
+    "POST /api/queues/{vhost}/{queue}/import",
+    body={"content": {LINES: {"schema": {"type": "string"}}}, "required": True},
+    body_max=0,
+    gives=OperationResult,
+    has_problems=False,
+)
+async def import_messages(call: Call) -> Response:
+    """Put the messages of an exported file into a queue."""
+    name = call.checked_name()
+    call.exchange("", "write")
+    queue = call.queue(name)
+    call.check_open(queue)
+    importing = _Import(call, queue)
+    try:
+        await importing.read()
+        await call.wait_until_durable(importing.outcome.ticket)
+    except (Refusal, AmqpError) as error:
+        raise ended_early(error, outcome_json("imported", importing.outcome)) from None
+    finally:
+        importing.report()
+    return answer(outcome_json("imported", importing.outcome))
+
+
+# ------------------------------------------------------------------------------------- export
+
+
+async def _exported_lines(call: Call, queue: Queue, selection: Selection) -> AsyncIterator[bytes]:
+    """The head of the file, a line for each message, and the end, which says how many there are.
+
+    A file without its end was cut off.
+    """
+    clock = call.vhost.environment.clock
+    head = {
+        "format": FORMAT,
+        "version": FORMAT_VERSION,
+        "vhost": call.vhost.name,
+        "queue": queue.name,
+        "exported_ms": clock.now_ms,
+    }
+    yield encoded(head) + b"\n"
+    written = _Written()
+    steps = _export_steps(queue, selection, written)
+    async with aclosing(in_shares(call, steps, watches=False, is_full=written.is_full)) as shares:
+        async for _ in shares:
+            for line in written.take():
+                yield line
+    for line in written.take():
+        yield line
+    if written.count:
+        call.note("messages.exported", queue, messages=written.count)
+    yield (
+        encoded({"end": True, "messages": written.count, "unreadable": written.unreadable}) + b"\n"
+    )
+
+
+class _Written:
+    """Lines that wait to be sent; ``count`` messages, and ``unreadable`` ones that have no line."""
+
+    def __init__(self) -> None:
+        self._lines: list[bytes] = []
+        self.size = 0
+        self.count = 0
+        self.unreadable = 0
+
+    def add(self, parts: list[bytes]) -> None:
+        self._lines += parts
+        self.size += sum(map(len, parts))
+        self.count += 1
+
+    def is_full(self) -> bool:
+        """True if the lines should be sent before there are more."""
+        return self.size >= _SENT_AT_ONCE
+
+    def take(self) -> list[bytes]:
+        """The lines, which the caller sends."""
+        lines, self._lines = self._lines, []
+        self.size = 0
+        return lines
+
+
+def _export_steps(queue: Queue, selection: Selection, written: _Written) -> Iterator[None]:
+    for share in selected(queue, selection):
+        for entry, message in share:
+            try:
+                if message is None:
+                    raise StoreError("no content")
+                parts = yield from _line_of(entry, as_it_came(queue, entry, message))
+            except (StoreError, OSError, MalformedFrame):
+                written.unreadable += 1
+                continue
+            written.add(parts)
+            yield
+        yield
+
+
+def _line_of(entry: QueueEntry, message: Message) -> Steps[list[bytes]]:
+    """The line of a message, in parts if it is long. Raises StoreError, OSError."""
+    fields: dict[str, Any] = {
+        "offset": entry.offset,
+        "redelivered": entry.delivery_count > 0,
+    }
+    if message.size <= LONG_BYTES:
+        return [encoded({**fields, **exported(message)}) + b"\n"]
+    body = yield from body_parts(message, message.size, "auto")
+    fields |= exported_head(message)
+    fields["body_encoding"] = "utf-8" if body.encoding == "string" else body.encoding
+    return [encoded(fields)[:-1] + b',"body":"', *body.parts, b'"}\n']
+
+
+# ------------------------------------------------------------------------------------- import
+
+
+class _Import:
+    """One import: lines in, messages into the queue, until the queue takes no more."""
+
+    def __init__(self, call: Call, queue: Queue) -> None:
+        self._call = call
+        self._queue = queue
+        self._target = QueueTarget(call.vhost, queue)
+        limits = call.site.context.limits
+        self._line_max = limits.max_message_bytes * _LINE_PERCENT // 100 + _LINE_REST_BYTES
+        self.outcome = Outcome()
+        self._number = 0
+        self._has_head = False
+        self._has_ended = False
+        self._lasting = ""  # why no further message comes in, so that their order is kept
+
+    async def read(self) -> None:
+        """Take the whole body. Raises Refusal for a line that is wrong; those before it are in."""
+        begun = bytearray()  # of a line whose end is still to come
+        request = self._call.request
+        with bodies_of(request).hold(self._line_max) as held:
+            async with aclosing(body_pieces(request)) as coming:
+                async for piece in coming:
+                    first, *others = piece.split(b"\n")
+                    begun += first
+                    if others:
+                        *lines, rest = begun, *others
+                        begun = bytearray(rest)
+                        await self._import(lines)
+                    if len(begun) > self._line_max:
+                        self._number += 1
+                        raise self._wrong("longer than a message can be")
+                    held.resize(len(begun))
+            await self._import([begun])
+        if not self._has_head:
+            raise bad_request("the body is no export: it is empty")
+        if not self._has_ended:
+            raise self._wrong("the file has no end line: it was cut off")
+
+    async def _import(self, lines: Sequence[bytes | bytearray]) -> None:
+        if lines:
+            async with aclosing(in_shares(self._call, self._steps(lines), watches=False)) as shares:
+                async for _ in shares:
+                    continue
+
+    def _steps(self, lines: Sequence[bytes | bytearray]) -> Iterator[None]:
+        for line in lines:
+            self._number += 1
+            if not line.isspace() and line:
+                yield from self._import_line(line)
+                yield
+
+    def _import_line(self, line: bytes | bytearray) -> Iterator[None]:
+        try:
+            line, text = yield from cut_long_text(line, "body")
+            fields = parse_json(line, f"line {self._number}")
+        except ValueError as error:
+            raise self._wrong(str(error)) from None
+        except Refusal as refusal:
+            raise bad_request(refusal.reason) from None
+        if not isinstance(fields, dict):
+            raise self._wrong("not an object")
+        if not self._has_head:
+            if fields.get("format") != FORMAT or fields.get("version") != FORMAT_VERSION:
+                raise self._wrong(f"not the head of a file of {FORMAT}, version {FORMAT_VERSION}")
+            self._has_head = True
+        elif self._has_ended:
+            raise self._wrong("stands behind the end of the file")
+        elif fields.get("end") is True:
+            self._has_ended = True
+        else:
+            yield from self._import_message(fields, text)
+
+    def _import_message(self, fields: dict[str, Any], text: LongText | None) -> Iterator[None]:
+        call, outcome = self._call, self.outcome
+        vhost = call.vhost
+        try:
+            found = imported(fields)
+            pieces = [found.body]
+            if text is not None and fields.get("body") == "":
+                pieces = yield from _long_body(text, fields.get("body_encoding", "utf-8"))
+            if "administrator" not in call.who.user.tags:
+                check_user_id(call, found.properties)
+            address = address_of(vhost, found.exchange, found.routing_key)
+            kept = yield from kept_body(call.site.context, pieces)
+            message = new_message(call, address, found.properties, kept, found.octets)
+        except InvalidLine as error:
+            raise self._wrong(str(error)) from None
+        except AmqpError as error:
+            raise self._wrong(error.explanation) from None
+        except Refusal as error:
+            raise self._wrong(error.reason) from None
+        place = self._target.place_of(message)
+        refusal = place.refusal
+        if call.site.context.alarms.is_on:
+            refusal = ALARM
+        offset = self._queue.next_offset
+        refusal = self._lasting or refusal or self._target.put(place, message)
+        if refusal:
+            outcome.refused[refusal] += 1
+            self._lasting = refusal if refusal in LASTING else ""
+            return
+        outcome.done += 1
+        outcome.octets += message.size
+        if len(outcome.offsets) < _OFFSETS_SHOWN_MAX:
+            outcome.offsets.append(offset)
+        outcome.ticket = vhost.environment.store.ticket
+
+    def _wrong(self, problem: str) -> Refusal:
+        return bad_request(f"line {self._number}: {problem}")
+
+    def report(self) -> None:
+        """Write to the log what came in."""
+        call = self._call
+        if self.outcome.done:
+            call.note("messages.imported", self._queue, messages=self.outcome.done)
+        call.site.context.report(
+            events.QUEUE_OPERATION,
+            operation="import",
+            queue=self._queue.name,
+            vhost=call.vhost.name,
+            user=call.by,
+            messages=self.outcome.done,
+            refused=self.outcome.refused.total(),
+        )
+
+
+def _long_body(text: LongText, encoding: str) -> Steps[list[bytes]]:
+    """The pieces of the body that was cut out of a line. Raises InvalidLine."""
+    try:
+        if encoding == "base64":
+            return (yield from text.from_base64())
+        return (yield from text.decoded("strict"))
+    except UnicodeEncodeError:
+        raise InvalidLine("body: not valid Unicode; use base64") from None
+    except ValueError:
+        word = "base64" if encoding == "base64" else "JSON"
+        raise InvalidLine(f"body: not valid {word}") from None

@@ -14,37 +14,31 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any, Final
 
-from fastapi import APIRouter, Request
-from fastapi.responses import Response, StreamingResponse
+from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from hareline.management.api.access import caller
-from hareline.management.api.answers import PROBLEMS
-from hareline.management.api.site import Site
+from hareline.management.api.answers import (
+    PROBLEMS,
+    bad_request,
+)
+from hareline.management.api.call import Call, Routes
 from hareline.management.listener import TRANSPORT
-from hareline.management.pace import Pace, pace_of
+from hareline.management.pace import Pace
 from hareline.management.refusals import Refusal
+from hareline.management.routes import parameter
 from hareline.metrics.exposition import CONTENT_TYPE
 from hareline.metrics.families import CLUSTER_GROUPS, EMPTY_GROUPS, GROUPS
 from hareline.metrics.rendering import Rendering
+
+routes = Routes("metrics")
 
 CHUNK_CHARACTERS: Final = 65_536
 #: Scrapes at a time; each has what it shows in memory until its client has taken it.
 SCRAPES_MAX: Final = 8
 SCRAPE_S: Final = 60.0
 
-_DESCRIBED: Final[dict[str, Any]] = {
-    "response_model": None,
-    "response_class": Response,
-    "responses": {
-        200: {"content": {"text/plain": {}}, "description": "Metrics in Prometheus' text format"},
-        503: {**PROBLEMS[400], "description": "Too many scrapes at a time"},
-        **PROBLEMS,
-    },
-}
 
-
-class _Scrapes:
+class Scrapes:
     """The scrapes that are under way."""
 
     def __init__(self) -> None:
@@ -92,82 +86,76 @@ class _Scrape(StreamingResponse):
 Render = Callable[[Rendering], Iterator[str]]
 
 
-async def answer_scrape(
-    site: Site, scrapes: _Scrapes, request: Request, render: Render
-) -> Response:
+_KNOWN: Final = (*GROUPS, *CLUSTER_GROUPS)
+_PARAMETERS: Final = [
+    parameter(
+        "family",
+        {"type": "array", "items": {"type": "string"}},
+        f"A group of metrics, once for each: {', '.join(_KNOWN)}.",
+    ),
+    parameter(
+        "vhost",
+        {"type": "array", "items": {"type": "string"}},
+        "Only queues and exchanges of this virtual host; may be given more often.",
+    ),
+]
+_SAID: Final[dict[str, Any]] = {
+    "is_open": True,
+    "media_type": "",
+    "answers": {
+        200: {"content": {"text/plain": {}}, "description": "Metrics in Prometheus' text format"},
+        503: {**PROBLEMS[400], "description": "Too many scrapes at a time"},
+    },
+}
+
+
+@routes("GET /metrics", **_SAID)
+async def aggregated(call: Call) -> Response:
+    """Sums over all objects, and what is measured of the broker."""
+    return await scrape(call, Rendering.aggregated)
+
+
+@routes("GET /metrics/per-object", **_SAID)
+async def per_object(call: Call) -> Response:
+    """Each queue, channel and connection on its own."""
+    return await scrape(call, Rendering.per_object)
+
+
+@routes("GET /metrics/memory-breakdown", **_SAID)
+async def memory_breakdown(call: Call) -> Response:
+    """What the memory of the process is used for."""
+    return await scrape(call, Rendering.memory_breakdown)
+
+
+@routes("GET /metrics/detailed", parameters=_PARAMETERS, **_SAID)
+async def detailed(call: Call) -> Response:
+    """The groups that are asked for, each object on its own."""
+    groups = frozenset(call.query.getlist("family"))
+    vhosts = frozenset(call.query.getlist("vhost"))
+    _check(groups, call)
+    return await scrape(call, lambda rendering: rendering.detailed(groups, vhosts))
+
+
+async def scrape(call: Call, render: Render) -> Response:
     """The text that ``render`` makes. Raises Refusal: no login, or too many at a time."""
+    site, scrapes = call.site, call.kept(Scrapes)
     assert site.metrics is not None
     if site.settings().metrics.authentication:
-        await caller(site, request, "monitoring")
+        await call.check("monitoring")
     if scrapes.count >= SCRAPES_MAX:
         reason = f"{SCRAPES_MAX} scrapes are under way; ask again later"
         raise Refusal(503, "service_unavailable", reason, headers={"Retry-After": "5"})
-    chunks = scrapes.chunks(render(Rendering(site.metrics)), pace_of(request))
+    chunks = scrapes.chunks(render(Rendering(site.metrics)), call.pace)
     return _Scrape(chunks, media_type=CONTENT_TYPE)
 
 
-def router(site: Site) -> APIRouter:
-    """The routes; none without ``site.metrics``."""
-    router = APIRouter(tags=["metrics"])
-    if site.metrics is None:
-        return router
-    scrapes = _Scrapes()
-
-    async def scrape(request: Request, render: Render) -> Response:
-        return await answer_scrape(site, scrapes, request, render)
-
-    @router.get("/metrics", **_DESCRIBED)
-    async def aggregated(request: Request) -> Response:
-        """Sums over all objects, and what is measured of the broker."""
-        return await scrape(request, Rendering.aggregated)
-
-    @router.get("/metrics/per-object", **_DESCRIBED)
-    async def per_object(request: Request) -> Response:
-        """Each queue, channel and connection on its own."""
-        return await scrape(request, Rendering.per_object)
-
-    @router.get("/metrics/memory-breakdown", **_DESCRIBED)
-    async def memory_breakdown(request: Request) -> Response:
-        """What the memory of the process is used for."""
-        return await scrape(request, Rendering.memory_breakdown)
-
-    @router.get("/metrics/detailed", **_DESCRIBED, openapi_extra={"parameters": _PARAMETERS})
-    async def detailed(request: Request) -> Response:
-        """The groups that are asked for, each object on its own."""
-        groups = frozenset(request.query_params.getlist("family"))
-        vhosts = frozenset(request.query_params.getlist("vhost"))
-        _check(groups, request)
-        return await scrape(request, lambda rendering: rendering.detailed(groups, vhosts))
-
-    return router
-
-
-_KNOWN: Final = (*GROUPS, *CLUSTER_GROUPS)
-_PARAMETERS: Final = [
-    {
-        "name": "family",
-        "in": "query",
-        "required": False,
-        "description": f"A group of metrics, once for each: {', '.join(_KNOWN)}.",
-        "schema": {"type": "array", "items": {"type": "string"}},
-    },
-    {
-        "name": "vhost",
-        "in": "query",
-        "required": False,
-        "description": "Only queues and exchanges of this virtual host; may be given more often.",
-        "schema": {"type": "array", "items": {"type": "string"}},
-    },
-]
-
-
-def _check(groups: frozenset[str], request: Request) -> None:
+def _check(groups: frozenset[str], call: Call) -> None:
     """Raise Refusal for an unknown group or argument."""
-    for name in request.query_params:
+    for name in call.query:
         if name not in ("family", "vhost"):
             reason = f"there is no argument '{name}'; known are: family, vhost"
-            raise Refusal(400, "bad_request", reason)
+            raise bad_request(reason)
     for group in sorted(groups):
         if group not in _KNOWN and group not in EMPTY_GROUPS:
             reason = f"family: there is no '{group}'; known are: {', '.join(_KNOWN)}"
-            raise Refusal(400, "bad_request", reason)
+            raise bad_request(reason)

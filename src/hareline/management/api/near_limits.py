@@ -11,23 +11,24 @@ import heapq
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
-from fastapi import APIRouter, Request
-from fastapi.responses import Response
 from pydantic import BaseModel
+from starlette.responses import Response
 
 from hareline.amqp.connection import Connection
 from hareline.auth.users import Identity, User
 from hareline.broker.vhost import VirtualHost
-from hareline.management.api.access import Caller, caller
-from hareline.management.api.answers import answer
-from hareline.management.api.listing import natural
-from hareline.management.api.live import channels_of, open_connections_of
-from hareline.management.api.openapi import one_route
+from hareline.management.api.access import Caller
+from hareline.management.api.call import Call, Routes
+from hareline.management.api.connections import channels_of, open_connections_of
 from hareline.management.api.site import Site
-from hareline.management.pace import Share, pace_of
+from hareline.management.pace import Share
+from hareline.management.refusals import answer
+from hareline.management.routes import integer, parameter
 from hareline.queues.declare.table import BY_FIELD, OVERFLOWS
+
+routes = Routes("hareline")
 
 THRESHOLD_PERCENT: Final = 80
 ITEMS_MAX: Final = 500
@@ -79,23 +80,27 @@ class UsedLimits(BaseModel):
     is_complete: bool
 
 
-def router(site: Site) -> APIRouter:
-    """The route."""
-    router = APIRouter(tags=["hareline"])
-
-    @router.get("/api/hareline/near-limits", **_near_limits_route())
-    async def near_limits(request: Request) -> Response:
-        """What uses at least ``threshold`` percent of a limit, the nearest first."""
-        who = await caller(site, request)
-        least = natural(request, "threshold", THRESHOLD_PERCENT, 0, 100) / 100
-        name = request.query_params.get("vhost")
-        vhosts = [who.vhost(name)] if name else who.vhosts()
-        async with pace_of(request).share() as share:
-            found = await _nearest(site, who, vhosts, least, share)
-        rows = [{**asdict(use), "part": round(use.part, 4)} for use in found[:ITEMS_MAX]]
-        return answer({"items": rows, "is_complete": len(found) <= ITEMS_MAX})
-
-    return router
+@routes(
+    "GET /api/hareline/near-limits",
+    gives=UsedLimits,
+    parameters=[
+        parameter(
+            "threshold",
+            integer(0, 100, THRESHOLD_PERCENT),
+            "From which part of a limit, in percent.",
+        ),
+        parameter("vhost", "string", "Only in this virtual host."),
+    ],
+)
+async def near_limits(call: Call) -> Response:
+    """What uses at least ``threshold`` percent of a limit, the nearest first."""
+    least = call.number("threshold", THRESHOLD_PERCENT, 0, 100) / 100
+    name = call.query.get("vhost")
+    vhosts = [call.who.vhost(name)] if name else call.who.vhosts()
+    async with call.pace.share() as share:
+        found = await _nearest(call.site, call.who, vhosts, least, share)
+    rows = [{**asdict(use), "part": round(use.part, 4)} for use in found[:ITEMS_MAX]]
+    return answer({"items": rows, "is_complete": len(found) <= ITEMS_MAX})
 
 
 async def _nearest(
@@ -311,28 +316,3 @@ def _of_argument(
         unit: Unit = "bytes" if row.is_bytes else "count"
         consequence = row.limit.at_limit or at_limit
         yield Use(*place, row.name, row.limit.title, unit, value, limit, consequence)
-
-
-def _near_limits_route() -> dict[str, Any]:
-    parameters = [
-        {
-            "name": "threshold",
-            "in": "query",
-            "required": False,
-            "description": "From which part of a limit, in percent.",
-            "schema": {
-                "type": "integer",
-                "minimum": 0,
-                "maximum": 100,
-                "default": THRESHOLD_PERCENT,
-            },
-        },
-        {
-            "name": "vhost",
-            "in": "query",
-            "required": False,
-            "description": "Only in this virtual host.",
-            "schema": {"type": "string"},
-        },
-    ]
-    return {**one_route(UsedLimits), "openapi_extra": {"parameters": parameters}}

@@ -1,43 +1,54 @@
-"""``/api/policies`` and ``/api/operator-policies``: arguments by patterns of names.
+"""Policies, which give queues and exchanges arguments by patterns of their names, and parameters.
 
-Invariant: a policymaker changes the policies of virtual hosts that it may enter, and has messages
-go only where ``api.policy_rights`` lets it; operator policies are an administrator's.
+A policymaker changes those of virtual hosts that it may enter; operator policies are an
+administrator's. A policy that has messages go elsewhere (a dead-letter or an alternate exchange)
+needs the rights of arguments that do the same, from a user who is no administrator.
+
+Invariant: a policy moves no message between places of which there are both now, unless its user
+could move it by hand.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
 
-from fastapi import APIRouter, Request
-from fastapi.responses import Response
 from pydantic import BaseModel, Field
+from starlette.responses import Response
 
-from hareline.administration.policy_matching import Applied
-from hareline.management.api.access import Tag, caller
-from hareline.management.api.administering import (
-    Body,
-    administration_of,
-    answer_done,
-    answer_put,
-    body_of,
-    changer,
-    changer_with_body,
-    name_of,
-    vhost_to_change,
+from hareline.administration.definitions_export import OPERATOR_POLICY, policy_value
+from hareline.administration.parameters import LIMITS_NAME, VHOST_LIMITS
+from hareline.administration.policies import matches_in_time
+from hareline.administration.policy_keys import KEYS, overlaid_by_policy
+from hareline.administration.policy_matching import Applied, Policy
+from hareline.amqp.rights import (
+    require_all_messages_of,
+    require_alternate_rights,
+    require_dead_letter_rights,
+    require_queue_rights,
 )
-from hareline.management.api.answers import answer
-from hareline.management.api.changing import entered_by
+from hareline.broker.exchanges.alternate import ALTERNATE_EXCHANGE
+from hareline.broker.exchanges.exchange import Exchange
+from hareline.broker.vhost import VirtualHost
+from hareline.errors import PreconditionFailed
+from hareline.management.api.access import Tag
+from hareline.management.api.answers import not_found
+from hareline.management.api.call import Body, Call, Routes
 from hareline.management.api.listing import listing
-from hareline.management.api.openapi import body_route, list_route, one_route
-from hareline.management.api.policy_rights import require_policy_rights
 from hareline.management.api.site import Site
-from hareline.management.pace import pace_of
-from hareline.storage.administration import PolicyRecord
+from hareline.management.pace import Share
+from hareline.management.refusals import Refusal, answer
+from hareline.queues.declare.arguments import parse_queue_arguments
+from hareline.queues.declare.table import QueueArguments
+from hareline.storage.administration import ParameterRecord, PolicyRecord
 
-_PATHS: tuple[tuple[str, bool, Tag], ...] = (
-    ("/api/policies", False, "policymaker"),
-    ("/api/operator-policies", True, "administrator"),
+policy_routes = Routes("policies")
+routes = Routes("parameters", needs="policymaker")
+
+_FIELDS: Final = ("dead_letter_exchange", "dead_letter_routing_key", "alternate_binding")
+#: Keys that say where dead messages of queues go.
+_OF_QUEUES: Final = frozenset(
+    name for name, key in KEYS.items() if key.argument is not None and key.argument.field in _FIELDS
 )
 
 
@@ -67,88 +78,71 @@ class PolicyBody(Body):
     apply_to: Any = Field(default=None, alias="apply-to")
 
 
-def router(site: Site) -> APIRouter:
-    """The routes of both kinds."""
-    router = APIRouter(tags=["policies"])
-    for path, is_operator, tag in _PATHS:
-        _add(router, site, path, is_operator, tag)
-    return router
+def _add_rows(path: str, kind: str, tag: Tag, *, is_operator: bool) -> None:
+    """The rows of policies, or of operator policies. ``tag``: who may change them."""
 
+    async def _list(call: Call, is_listed: Callable[[str], bool]) -> Response:
+        policies = call.administration.policies
+        found = [each for each in policies.all(is_operator=is_operator) if is_listed(each.vhost)]
+        return await listing(call, found, lambda each: _shown_policy(call, each))
 
-def _add(router: APIRouter, site: Site, path: str, is_operator: bool, tag: Tag) -> None:
-    kind = "operator policy" if is_operator else "policy"
+    @policy_routes(f"GET {path}", lists=PolicyInfo, text=f"Every {kind} that the user sees.")
+    async def policies(call: Call) -> Response:
+        return await _list(call, call.who.sees)
 
-    def describe(record: PolicyRecord) -> Mapping[str, Any]:
-        count, names = administration_of(site).policies.slow_names(record)
-        shown = describe_policy(record)
-        return {**shown, "slow_names": list(names), "slow_count": count} if count else shown
+    text = f"Every {kind} of a virtual host."
 
-    async def policies(request: Request) -> Response:
-        who = await caller(site, request)
-        found = [
-            each
-            for each in administration_of(site).policies.all(is_operator=is_operator)
-            if who.sees(each.vhost)
-        ]
-        return await listing(request, found, describe)
+    @policy_routes(f"GET {path}/{{vhost}}", lists=PolicyInfo, text=text)
+    async def policies_of_vhost(call: Call) -> Response:
+        name = call.vhost.name
+        return await _list(call, lambda vhost: vhost == name)
 
-    async def policies_of_vhost(request: Request) -> Response:
-        who = await caller(site, request)
-        vhost = who.vhost(name_of(request, "vhost"))
-        found = [
-            each
-            for each in administration_of(site).policies.all(is_operator=is_operator)
-            if each.vhost == vhost.name
-        ]
-        return await listing(request, found, describe)
+    of_one = f"{path}/{{vhost}}/{{name}}"
 
-    async def policy(request: Request) -> Response:
-        who = await caller(site, request)
-        vhost = who.vhost(name_of(request, "vhost"))
-        found = administration_of(site).policies.lookup(
-            vhost.name, name_of(request, "name"), is_operator=is_operator
-        )
-        return answer(describe(found))
+    @policy_routes(f"GET {of_one}", gives=PolicyInfo, text=f"One {kind}.")
+    async def policy(call: Call) -> Response:
+        policies, name = call.administration.policies, call.vhost.name
+        found = policies.lookup(name, call.name("name"), is_operator=is_operator)
+        return answer(_shown_policy(call, found))
 
-    async def put_policy(request: Request) -> Response:
-        who, octets = await changer_with_body(site, request, tag)
-        vhost = vhost_to_change(who, request)
-        body = body_of(PolicyBody, octets)
-        policies, name = administration_of(site).policies, name_of(request, "name")
-        asked: dict[str, Any] = {
-            "pattern": body.pattern,
-            "definition": body.definition,
-            "priority": body.priority,
-            "apply_to": body.apply_to,
-            "is_operator": is_operator,
-        }
-        if not who.is_administrator:
+    text = f"Make or change one {kind}; it is in force at once, or soon for many queues."
+
+    @policy_routes(f"PUT {of_one}", body=PolicyBody, needs=tag, changes=True, text=text)
+    async def put_policy(call: Call) -> Response:
+        vhost = _vhost_to_change(call)
+        policies, name = call.administration.policies, call.name("name")
+        asked: dict[str, Any] = {**dict(call.body(PolicyBody)), "is_operator": is_operator}
+        if not call.who.is_administrator:
             policy = policies.prepared(vhost.name, name, **asked)
-            entered = entered_by(site, request, who, vhost.name)
-            async with pace_of(request).share() as share:
-                await require_policy_rights(entered, policy, share)
-            who = await changer(site, request, tag)  # of many queues it takes long
-            entered.renew()
-        return await answer_put(site, policies.put(vhost.name, name, **asked, by=who.user.name))
+            call.enter(vhost.name)
+            async with call.pace.share() as share:
+                await _require_policy_rights(call, policy, share)
+            await call.take_turn()  # of many queues it takes long
+            call.renew()
+        return await call.put_done(policies.put(vhost.name, name, **asked, by=call.by))
 
-    async def delete_policy(request: Request) -> Response:
-        who = await changer(site, request, tag)
-        vhost = vhost_to_change(who, request)
-        administration_of(site).policies.delete(
-            vhost.name, name_of(request, "name"), is_operator=is_operator, by=who.user.name
-        )
-        return await answer_done(site)
+    text = f"Delete one {kind}."
 
-    of_all, of_vhost, of_one = path, f"{path}/{{vhost}}", f"{path}/{{vhost}}/{{name}}"
-    described = f"Every {kind} that the user sees."
-    router.get(of_all, description=described, **list_route(PolicyInfo))(policies)
-    described = f"Every {kind} of a virtual host."
-    router.get(of_vhost, description=described, **list_route(PolicyInfo))(policies_of_vhost)
-    router.get(of_one, description=f"One {kind}.", **one_route(PolicyInfo))(policy)
-    described = f"Make or change one {kind}; it is in force at once, or soon for many queues."
-    router.put(of_one, description=described, **body_route(PolicyBody))(put_policy)
-    described = f"Delete one {kind}."
-    router.delete(of_one, description=described, **one_route(None))(delete_policy)
+    @policy_routes(f"DELETE {of_one}", needs=tag, changes=True, text=text)
+    async def delete_policy(call: Call) -> Response:
+        policies, vhost = call.administration.policies, _vhost_to_change(call)
+        policies.delete(vhost.name, call.name("name"), is_operator=is_operator, by=call.by)
+        return await call.done()
+
+
+_add_rows("/api/policies", "policy", "policymaker", is_operator=False)
+_add_rows("/api/operator-policies", "operator policy", "administrator", is_operator=True)
+
+
+def _vhost_to_change(call: Call) -> VirtualHost:
+    """The virtual host in the path, for policies and parameters. Raises Refusal.
+
+    A policymaker needs permissions there, an administrator does not, as in RabbitMQ.
+    """
+    who, name = call.who, call.name("vhost")
+    if not who.exists(name):
+        raise Refusal(404, "not_found", "vhost_not_found")
+    return who.vhost(name) if who.is_administrator else who.enter(name)
 
 
 def shown(applied: Applied) -> dict[str, Any]:
@@ -161,9 +155,9 @@ def shown(applied: Applied) -> dict[str, Any]:
     }
 
 
-def describe_policy(record: PolicyRecord) -> Mapping[str, Any]:
+def _shown_policy(call: Call, record: PolicyRecord) -> Mapping[str, Any]:
     """A policy as JSON."""
-    return {
+    row = {
         "vhost": record.vhost,
         "name": record.name,
         "pattern": record.pattern,
@@ -171,3 +165,209 @@ def describe_policy(record: PolicyRecord) -> Mapping[str, Any]:
         "definition": dict(record.definition),
         "priority": record.priority,
     }
+    count, names = call.administration.policies.slow_names(record)
+    return {**row, "slow_names": list(names), "slow_count": count} if count else row
+
+
+async def _require_policy_rights(call: Call, policy: Policy, share: Share) -> None:
+    """Raise AccessRefused unless the user may have messages go where the policy says."""
+    definition = policy.record.definition
+    vhost, access = call.vhost, call.access
+    alternate = definition.get(ALTERNATE_EXCHANGE)
+    if isinstance(alternate, str) and policy.is_for_exchanges:
+        require_alternate_rights(access, alternate)
+        for exchange in list(vhost.exchanges.values()):
+            await share.pause()
+            if _concerns_exchange(policy, exchange):
+                require_all_messages_of(access, exchange.name)
+    passing = {name: value for name, value in definition.items() if name in _OF_QUEUES}
+    if not passing:
+        return
+    said = _arguments(call, policy.record.name, {}, passing)
+    if said is not None:
+        require_dead_letter_rights(access, vhost, said, said.alternate_binding)
+    policies = call.administration.policies
+    for queue in list(vhost.queues.values()):
+        await share.pause()
+        if not queue.is_deleted and policies.would_concern(policy, queue):
+            own = vhost.live_arguments.own(queue)
+            arguments = _arguments(call, queue.name, own, passing)
+            if arguments is not None:
+                require_queue_rights(access, vhost, queue.name, arguments)
+
+
+def _arguments(
+    call: Call, name: str, own: Mapping[str, object], definition: Mapping[str, Any]
+) -> QueueArguments | None:
+    """What a queue would go by; None where the definition cannot be applied to it."""
+    effective = overlaid_by_policy(own, definition)
+    try:
+        return parse_queue_arguments(effective, queue=name, vhost=call.vhost.name)
+    except PreconditionFailed:
+        return None
+
+
+def _concerns_exchange(policy: Policy, exchange: Exchange) -> bool:
+    """Whether it would be the policy that gives the exchange its alternate."""
+    has_own = exchange.arguments.get(ALTERNATE_EXCHANGE) is not None
+    return bool(exchange.name) and not has_own and matches_in_time(policy, exchange.name)
+
+
+# ---------------------------------------------------------------------------------- parameters
+
+
+class ParameterInfo(BaseModel):
+    """A parameter of a component in a virtual host."""
+
+    component: str
+    vhost: str
+    name: str
+    value: Any
+
+
+class GlobalParameterInfo(BaseModel):
+    """A parameter of no virtual host."""
+
+    name: str
+    value: Any
+
+
+class LinkInfo(BaseModel):
+    """A shovel or a federation link that runs; there is none."""
+
+
+class ValueBody(Body):
+    """The value, any JSON."""
+
+    value: Any
+
+
+@routes("GET /api/parameters", lists=ParameterInfo)
+async def parameters(call: Call) -> Response:
+    """All parameters of the virtual hosts that the user sees."""
+    return await _parameters(call)
+
+
+@routes("GET /api/parameters/{component}", lists=ParameterInfo)
+async def of_component(call: Call) -> Response:
+    """The parameters of a component."""
+    return await _parameters(call, call.name("component"))
+
+
+@routes("GET /api/parameters/{component}/{vhost}", lists=ParameterInfo)
+async def of_vhost(call: Call) -> Response:
+    """The parameters of a component in a virtual host."""
+    vhost = call.vhost.name
+    return await _parameters(call, call.name("component"), vhost)
+
+
+@routes("GET /api/parameters/{component}/{vhost}/{name}", gives=ParameterInfo)
+async def parameter(call: Call) -> Response:
+    """One parameter."""
+    key = _key(call, call.vhost)
+    for each in _all_parameters(call.site):
+        if (each.component, each.vhost, each.name) == key:
+            return answer(each._asdict())
+    raise not_found()
+
+
+@routes("PUT /api/parameters/{component}/{vhost}/{name}", body=ValueBody, changes=True)
+async def put_parameter(call: Call) -> Response:
+    """Set a parameter."""
+    key = _key_to_change(call)
+    is_new = call.administration.parameters.put(*key, call.body(ValueBody).value, by=call.by)
+    done = await call.put_done(is_new)
+    if key[0] != VHOST_LIMITS:
+        done.headers["Warning"] = f'299 - "kept, but nothing runs a {key[0]} here"'
+    return done
+
+
+@routes("DELETE /api/parameters/{component}/{vhost}/{name}", changes=True)
+async def delete_parameter(call: Call) -> Response:
+    """Delete a parameter."""
+    call.administration.parameters.delete(*_key_to_change(call), by=call.by)
+    return await call.done()
+
+
+@routes("GET /api/shovels", lists=LinkInfo, needs="monitoring")
+@routes("GET /api/federation-links", lists=LinkInfo, needs="monitoring")
+async def links(call: Call) -> Response:
+    """What runs of RabbitMQ's shovels and federation links: nothing."""
+    return await listing(call, (), dict)
+
+
+@routes("GET /api/shovels/{vhost}", lists=LinkInfo, needs="monitoring")
+@routes("GET /api/federation-links/{vhost}", lists=LinkInfo, needs="monitoring")
+async def links_of_vhost(call: Call) -> Response:
+    """The same in a virtual host."""
+    call.who.vhost(call.name("vhost"))
+    return await listing(call, (), dict)
+
+
+@routes("GET /api/global-parameters", lists=GlobalParameterInfo)
+async def global_parameters(call: Call) -> Response:
+    """All global parameters."""
+    found = call.administration.parameters.all_global()
+    return await listing(call, found, lambda each: each._asdict(), ("name",))
+
+
+@routes("GET /api/global-parameters/{name}", gives=GlobalParameterInfo)
+async def global_parameter(call: Call) -> Response:
+    """One global parameter."""
+    return answer(call.administration.parameters.lookup_global(call.name("name"))._asdict())
+
+
+@routes("PUT /api/global-parameters/{name}", body=ValueBody, needs="administrator", changes=True)
+async def put_global_parameter(call: Call) -> Response:
+    """Set a global parameter."""
+    value = call.body(ValueBody).value
+    is_new = call.administration.parameters.put_global(call.name("name"), value, by=call.by)
+    return await call.put_done(is_new)
+
+
+@routes("DELETE /api/global-parameters/{name}", needs="administrator", changes=True)
+async def delete_global_parameter(call: Call) -> Response:
+    """Delete a global parameter."""
+    call.administration.parameters.delete_global(call.name("name"), by=call.by)
+    return await call.done()
+
+
+async def _parameters(
+    call: Call, component: str | None = None, vhost: str | None = None
+) -> Response:
+    found = (
+        each._asdict()
+        for each in _all_parameters(call.site)
+        if component in (None, each.component)
+        and vhost in (None, each.vhost)
+        and call.who.sees(each.vhost)
+    )
+    return await listing(call, found, dict, ("component", "vhost", "name"))
+
+
+def _all_parameters(site: Site) -> Iterator[ParameterRecord]:
+    """All parameters, with operator policies, and the limits of virtual hosts, one each."""
+    administration = site.administration
+    yield from administration.parameters.all()
+    for policy in administration.policies.all(is_operator=True):
+        yield ParameterRecord(OPERATOR_POLICY, policy.vhost, policy.name, policy_value(policy))
+    for name in list(site.vhosts):
+        limits = administration.vhosts.record(name).limits
+        if limits:
+            yield ParameterRecord(VHOST_LIMITS, name, LIMITS_NAME, dict(limits))
+
+
+def _key(call: Call, vhost: VirtualHost) -> tuple[str, str, str]:
+    """Component, virtual host and name in the path."""
+    return call.name("component"), vhost.name, call.name("name")
+
+
+def _key_to_change(call: Call) -> tuple[str, str, str]:
+    """As ``_key``; limits of virtual hosts are set over policymakers, not by them.
+
+    Raises Refusal.
+    """
+    key = _key(call, _vhost_to_change(call))
+    if key[0] == VHOST_LIMITS:
+        call.who.require_tag("administrator")
+    return key

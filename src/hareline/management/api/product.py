@@ -1,36 +1,32 @@
-"""Product facts: version, name of the cluster, extensions, feature flags.
+"""The broker as a product: its version, its cluster, its settings, and the user who asks.
 
 Feature flags are RabbitMQ's names for behaviour that a client may rely on; those listed here name
-what this broker does. Deprecated features are RabbitMQ's too: what it still permits, and whether
-it is in use.
+what this broker does. Tools ask a cluster to move leaders of queues and to synchronise mirrors:
+with one node both are so already.
+
+Invariant: no answer has a password, or a hash of one.
 """
 
 from __future__ import annotations
 
 from typing import Any, Final
 
-from fastapi import APIRouter, Request
-from fastapi.responses import Response
 from pydantic import BaseModel
+from starlette.responses import Response
 
 from hareline import __version__
-from hareline.management.api.access import Caller, caller
-from hareline.management.api.administering import (
-    Body,
-    administration_of,
-    answer_done,
-    body_of,
-    changer_with_body,
-    name_of,
-)
-from hareline.management.api.answers import answer, no_content
-from hareline.management.api.listing import listing
-from hareline.management.api.live import channels_of, open_connections_of
-from hareline.management.api.openapi import body_route, list_route, one_route
-from hareline.management.api.overview import PRODUCT
-from hareline.management.api.site import Site
-from hareline.management.pace import Share, pace_of
-from hareline.management.refusals import Refusal
+from hareline.management.api.answers import bad_request, no_content
+from hareline.management.api.call import Body, Call, Routes
+from hareline.management.api.connections import channels_of, open_connections_of
+from hareline.management.api.listing import listing, picked_columns
+from hareline.management.api.nodes import PRODUCT
+from hareline.management.api.queues import find_queue
+from hareline.management.pace import Share
+from hareline.management.refusals import answer
+
+routes = Routes("product")
+node_routes = Routes("node", needs="administrator")
+whoami_routes = Routes("whoami")
 
 _PERMITTED: Final = "permitted_by_default"
 
@@ -55,6 +51,9 @@ DEPRECATED: Final = {
     "classic_queue_mirroring": ("removed", "copies of classic queues on other nodes"),
     "ram_node_type": ("removed", "nodes that keep definitions in memory alone"),
 }
+
+#: Of a mirrored queue of RabbitMQ; a queue here has no mirrors.
+ACTIONS: Final = ("sync", "cancel_sync")
 
 
 class Name(BaseModel):
@@ -91,71 +90,114 @@ class DeprecatedFeature(BaseModel):
     provided_by: str
 
 
-def router(site: Site) -> APIRouter:
-    """The routes."""
-    router = APIRouter(tags=["product"])
+class WhoAmI(BaseModel):
+    """A user. ``is_internal_user``: no, it was made by people."""
 
-    @router.get("/api/cluster-name", **one_route(Name))
-    async def cluster_name(request: Request) -> Response:
-        """The name of the cluster."""
-        await caller(site, request)
-        return answer({"name": site.context.identity.cluster_name})
+    name: str
+    tags: list[str]
+    is_internal_user: bool = False
 
-    @router.put("/api/cluster-name", status_code=204, **body_route(NameBody))
-    async def name_cluster(request: Request) -> Response:
-        """Name the cluster; new connections are told so."""
-        who, octets = await changer_with_body(site, request)
-        body = body_of(NameBody, octets)
-        administration_of(site).cluster_name.put(body.name, by=who.user.name)
-        return await answer_done(site)
 
-    @router.get("/api/version", **one_route(str))
-    async def version(request: Request) -> Response:
-        """The RabbitMQ release whose API this is."""
-        await caller(site, request)
-        return answer(site.context.identity.version)
+class ActionBody(Body):
+    """``action``: sync or cancel_sync."""
 
-    @router.get("/api/extensions", **one_route(list[dict[str, Any]]))
-    async def extensions(request: Request) -> Response:
-        """Extensions of the web UI: none."""
-        await caller(site, request)
-        return answer([])
+    action: str
 
-    @router.get("/api/auth", **one_route(dict[str, Any]))
-    async def auth(_request: Request) -> Response:
-        """How to log in: by HTTP basic authentication, and not by OAuth. Needs no login."""
-        return answer({"oauth_enabled": False})
 
-    @router.get("/api/feature-flags", **list_route(FeatureFlag))
-    async def feature_flags(request: Request) -> Response:
-        """RabbitMQ's feature flags that name what this broker does."""
-        await caller(site, request)
-        return await listing(request, FLAGS.items(), _flag, ("name",))
+@whoami_routes("GET /api/whoami", gives=WhoAmI)
+async def whoami(call: Call) -> Response:
+    """The user who asks."""
+    user = call.who.user
+    return answer(WhoAmI(name=user.name, tags=list(user.tags)).model_dump())
 
-    @router.put("/api/feature-flags/{name}/enable", status_code=204, **one_route(None))
-    async def enable_feature_flag(request: Request) -> Response:
-        """Nothing: all flags that are listed are enabled."""
-        await caller(site, request, "administrator")
-        name = name_of(request, "name")
-        if name not in FLAGS:
-            raise Refusal(400, "bad_request", f"there is no feature flag '{name}' here")
-        return no_content()
 
-    @router.get("/api/deprecated-features", **list_route(DeprecatedFeature))
-    async def deprecated_features(request: Request) -> Response:
-        """What RabbitMQ has deprecated, and whether it works here."""
-        await caller(site, request)
-        return await listing(request, DEPRECATED, _deprecated, ("name",))
+@routes("GET /api/cluster-name", gives=Name)
+async def cluster_name(call: Call) -> Response:
+    """The name of the cluster."""
+    return answer({"name": call.site.context.identity.cluster_name})
 
-    @router.get("/api/deprecated-features/used", **list_route(DeprecatedFeature))
-    async def deprecated_features_used(request: Request) -> Response:
-        """Those of them that are in use."""
-        who = await caller(site, request)
-        async with pace_of(request).share() as share:
-            used = [name for name in DEPRECATED if await _is_used(site, who, name, share)]
-        return await listing(request, used, _deprecated, ("name",))
 
-    return router
+@routes("PUT /api/cluster-name", status=204, body=NameBody, needs="administrator", changes=True)
+async def name_cluster(call: Call) -> Response:
+    """Name the cluster; new connections are told so."""
+    call.administration.cluster_name.put(call.body(NameBody).name, by=call.by)
+    return await call.done()
+
+
+@routes("GET /api/version", gives=str)
+async def version(call: Call) -> Response:
+    """The RabbitMQ release whose API this is."""
+    return answer(call.site.context.identity.version)
+
+
+@routes("GET /api/extensions", gives=list[dict[str, Any]])
+async def extensions(_call: Call) -> Response:
+    """Extensions of the web UI: none."""
+    return answer([])
+
+
+@routes("GET /api/auth", gives=dict[str, Any], is_open=True)
+async def auth(_call: Call) -> Response:
+    """How to log in: by HTTP basic authentication, and not by OAuth. Needs no login."""
+    return answer({"oauth_enabled": False})
+
+
+@routes("GET /api/feature-flags", lists=FeatureFlag)
+async def feature_flags(call: Call) -> Response:
+    """RabbitMQ's feature flags that name what this broker does."""
+    return await listing(call, FLAGS.items(), _flag, ("name",))
+
+
+@routes(
+    "PUT /api/feature-flags/{name}/enable",
+    status=204,
+    answers={200: {}},
+    needs="administrator",
+)
+async def enable_feature_flag(call: Call) -> Response:
+    """Nothing: all flags that are listed are enabled."""
+    name = call.name("name")
+    if name not in FLAGS:
+        raise bad_request(f"there is no feature flag '{name}' here")
+    return no_content()
+
+
+@routes("GET /api/deprecated-features", lists=DeprecatedFeature)
+async def deprecated_features(call: Call) -> Response:
+    """What RabbitMQ has deprecated, and whether it works here."""
+    return await listing(call, DEPRECATED, _deprecated, ("name",))
+
+
+@routes("GET /api/deprecated-features/used", lists=DeprecatedFeature)
+async def deprecated_features_used(call: Call) -> Response:
+    """Those of them that are in use."""
+    async with call.pace.share() as share:
+        used = [name for name in DEPRECATED if await _is_used(call, name, share)]
+    return await listing(call, used, _deprecated, ("name",))
+
+
+@node_routes("POST /api/rebalance/queues", status=204, answers={200: {}})
+async def rebalance(_call: Call) -> Response:
+    """Nothing: the leaders of all queues are on the only node."""
+    return no_content()
+
+
+@node_routes("POST /api/queues/{vhost}/{queue}/actions", status=204, body=ActionBody)
+async def act(call: Call) -> Response:
+    """Nothing: a queue has no mirrors that could lag behind."""
+    find_queue(call)
+    action = call.body(ActionBody).action
+    if action not in ACTIONS:
+        known = " and ".join(ACTIONS)
+        raise bad_request(f"action: '{action}' is not one of {known}")
+    return no_content()
+
+
+@node_routes("GET /api/config/effective", gives=dict[str, Any])
+async def settings_in_force(call: Call) -> Response:
+    """The settings in force, by sections and options; users are left out."""
+    found = call.site.settings().model_dump(mode="json", exclude={"users"})
+    return answer(picked_columns(call, found))
 
 
 def _flag(item: tuple[str, str]) -> dict[str, Any]:
@@ -182,17 +224,17 @@ def _deprecated(name: str) -> dict[str, Any]:
     }
 
 
-async def _is_used(site: Site, who: Caller, name: str, share: Share) -> bool:
+async def _is_used(call: Call, name: str, share: Share) -> bool:
     if name == "management_metrics_collection":
-        return site.sampler is not None
+        return call.site.sampler is not None
     if name == "global_qos":
-        for connection in open_connections_of(site, who):
+        for connection in open_connections_of(call.site, call.who):
             for channel in channels_of(connection):
                 await share.pause()
                 if channel.prefetch.window.is_limited:
                     return True
     if name == "transient_nonexcl_queues":
-        for vhost in who.vhosts():
+        for vhost in call.who.vhosts():
             for queue in list(vhost.queues.values()):
                 await share.pause()
                 if not queue.is_durable and queue.owner is None:

@@ -3,8 +3,6 @@
 A publish goes the way of a client's: the same rights, checks and routing, and it is answered when
 the message is where it has to be, on disk if it is kept. A get takes messages as a consumer does,
 so that nothing else has them meanwhile, and then ends that as its ``ackmode`` says.
-
-Invariant: as of ``api.changing``.
 """
 
 from __future__ import annotations
@@ -13,9 +11,8 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal
 
-from fastapi import APIRouter, Request
-from fastapi.responses import Response
 from pydantic import BaseModel, Field, model_validator
+from starlette.responses import Response
 
 from hareline.amqp.consumer_arguments import check_not_stream
 from hareline.amqp.context import Context
@@ -28,31 +25,27 @@ from hareline.broker.operations.taking import AckMode, acknowledge, give_back, t
 from hareline.broker.operations.targets import address_of
 from hareline.broker.vhost import audit_only
 from hareline.errors import AccessRefused, AmqpError, PreconditionFailed
-from hareline.management.api.answers import answer, not_found
-from hareline.management.api.changing import (
-    Entered,
-    checked_name,
-    enter,
-    enter_with_body,
-    exchange_name_in,
-    queue_name_in,
-    wait_until_durable,
-)
+from hareline.management.api.answers import bad_request, not_found
+from hareline.management.api.call import Call, Routes, checked_name
 from hareline.management.api.listing import Pieces
-from hareline.management.api.long_bodies import Steps, cut_long_text, kept_body
-from hareline.management.api.message_json import Encoding, Shown, taken_message
-from hareline.management.api.openapi import body_route
-from hareline.management.api.site import Site
+from hareline.management.api.message_json import (
+    Encoding,
+    Shown,
+    Steps,
+    cut_long_text,
+    kept_body,
+    taken_message,
+)
 from hareline.management.bodies import (
     ANSWER_BYTES_MAX,
     HeldBody,
-    answer_under_way,
     bodies_of,
     parse_body,
     read_long_body,
+    table_of,
 )
-from hareline.management.pace import Share, pace_of
-from hareline.management.refusals import Refusal
+from hareline.management.pace import Share
+from hareline.management.refusals import Refusal, answer
 from hareline.message import (
     Address,
     BlindAddress,
@@ -73,6 +66,8 @@ from hareline.queues.queue import Queue
 from hareline.wire.constants import FRAME_OVERHEAD
 from hareline.wire.encoder import header_frame
 from hareline.wire.properties import Properties, encode_properties, replace_headers
+
+routes = Routes("messages", enters=True)
 
 GET_COUNT_MAX: Final = 10_000
 WAIT_MS_MAX: Final = 30_000
@@ -142,75 +137,61 @@ class TakenMessage(BaseModel):
     payload_encoding: str
 
 
-def router(site: Site) -> APIRouter:
-    """The routes."""
-    router = APIRouter(tags=["messages"])
+@routes(
+    "POST /api/exchanges/{vhost}/{exchange}/publish", body=PublishBody, body_max=0, gives=Published
+)
+async def publish(call: Call) -> Response:
+    """Publish a message to an exchange."""
+    context = call.site.context
+    max_bytes = context.limits.max_message_bytes * _PERCENT_OF_BODY // 100 + _REST_BYTES
+    try:
+        with bodies_of(call.request).hold(max_bytes) as held:
+            octets = await read_long_body(call.request, max_bytes, held)
+            asked, body = await call.pace.run(_read_publish(context, octets))
+        # what the user may do and where is looked at again: the body may have come slowly
+        await call.check()
+        is_routed = await _publish(call, call.exchange_name(), asked, body)
+    except AmqpError as error:  # as RabbitMQ has it, whatever the error
+        raise bad_request(f"{error.reply_code} {error.reply_text}") from None
+    return answer({"routed": is_routed})
 
-    @router.post(
-        "/api/exchanges/{vhost}/{exchange}/publish",
-        **body_route(PublishBody, {200: {"model": Published}}),
-    )
-    async def publish(request: Request) -> Response:
-        """Publish a message to an exchange."""
-        await enter(site, request)
-        max_bytes = site.context.limits.max_message_bytes * _PERCENT_OF_BODY // 100 + _REST_BYTES
-        try:
-            with bodies_of(request).hold(max_bytes) as held:
-                octets = await read_long_body(request, max_bytes, held)
-                asked, body = await pace_of(request).run(_read_publish(site.context, octets))
-            # what the user may do and where is looked at again: the body may have come slowly
-            entered = await enter(site, request)
-            is_routed = await _publish(entered, exchange_name_in(request), asked, body)
-        except AmqpError as error:  # as RabbitMQ has it, whatever the error
-            reason = f"{error.reply_code} {error.reply_text}"
-            raise Refusal(400, "bad_request", reason) from None
-        return answer({"routed": is_routed})
 
-    @router.post(
-        "/api/queues/{vhost}/{queue}/get",
-        **body_route(GetBody, {200: {"model": list[TakenMessage]}}),
-    )
-    async def get(request: Request) -> Response:
-        """Get messages of a queue, which are put back or not as ``ackmode`` says."""
-        entered, octets = await enter_with_body(site, request)
-        asked = parse_body(GetBody, octets)
-        name = queue_name_in(request)
-        entered.require("read", "queue", name)
-        queue = entered.vhost.queue(name, None)
-        check_not_stream(
-            entered.vhost.queue_arguments[name], "basic.get", queue=name, vhost=entered.vhost.name
-        )
-        await _wait_for_message(request, queue, asked.wait_ms / 1000)
-        shown = Pieces()
-        message_max = site.context.limits.max_message_bytes
-        with answer_under_way(request, message_max) as held:
-            async with pace_of(request).share() as share:
-                if queue.is_deleted:
-                    raise not_found()
-                entered.renew()
-                site.context.clock.refresh()
-                if isinstance(working_lane(queue.lane), ReadingLane):
-                    await _read(queue, asked, shown, share, held)
-                else:
-                    await _take(queue, asked, shown, share, held)
-                    if shown.count and asked.ackmode in _TAKING:
-                        entered.note("messages.taken", queue, messages=shown.count)
-            held.resize(shown.size)
-            return shown.answer(b"[", b"]", held)
-
-    return router
+@routes("POST /api/queues/{vhost}/{queue}/get", body=GetBody, gives=list[TakenMessage])
+async def get(call: Call) -> Response:
+    """Get messages of a queue, which are put back or not as ``ackmode`` says."""
+    asked = parse_body(GetBody, call.octets)
+    name, vhost = call.checked_name(), call.vhost
+    call.require("read", "queue", name)
+    queue = vhost.queue(name, None)
+    check_not_stream(vhost.queue_arguments[name], "basic.get", queue=name, vhost=vhost.name)
+    await _wait_for_message(call, queue, asked.wait_ms / 1000)
+    shown = Pieces()
+    with call.held_answer() as held:
+        async with call.pace.share() as share:
+            if queue.is_deleted:
+                raise not_found()
+            call.renew()
+            call.site.context.clock.refresh()
+            if isinstance(working_lane(queue.lane), ReadingLane):
+                await _read(queue, asked, shown, share, held)
+            else:
+                await _take(queue, asked, shown, share, held)
+                if shown.count and asked.ackmode in _TAKING:
+                    call.note("messages.taken", queue, messages=shown.count)
+        held.resize(shown.size)
+        return shown.answer(b"[", b"]", held)
 
 
 # ----------------------------------------------------------------------------------------- get
 
 
-async def _wait_for_message(request: Request, queue: Queue, wait_s: float) -> None:
+async def _wait_for_message(call: Call, queue: Queue, wait_s: float) -> None:
     """Return when the queue has a ready message, at the latest after so long."""
     loop = asyncio.get_running_loop()
     due_s = loop.time() + wait_s
     while not queue.ready_count and not queue.is_deleted and loop.time() < due_s:
         await asyncio.sleep(min(_POLL_S, max(0.0, due_s - loop.time())))
-        if await request.is_disconnected():
+        if await call.request.is_disconnected():
             raise Refusal(499, "client_gone", "the client has gone")
 
 
@@ -280,7 +261,7 @@ def _read_publish(
     try:
         octets, text = yield from cut_long_text(octets, "payload")
     except ValueError as error:
-        raise _bad(f"body: {error}") from None
+        raise bad_request(f"body: {error}") from None
     asked = parse_body(PublishBody, octets)
     is_base64 = asked.payload_encoding == "base64"
     try:
@@ -291,10 +272,10 @@ def _read_publish(
                 text.from_base64() if is_base64 else text.decoded("surrogateescape")
             )
     except UnicodeEncodeError:
-        raise _bad("payload: not valid Unicode; use base64") from None
+        raise bad_request("payload: not valid Unicode; use base64") from None
     except ValueError:
         problem = "not valid base64" if is_base64 else "not valid JSON"
-        raise _bad(f"payload: {problem}") from None
+        raise bad_request(f"payload: {problem}") from None
     kept = yield from kept_body(context, pieces)
     return asked, kept
 
@@ -307,13 +288,13 @@ def _octets_of(payload: str, is_base64: bool) -> bytes:
 
 
 async def _publish(
-    entered: Entered, exchange_name: str, asked: PublishBody, body: bytes | LargeBody
+    call: Call, exchange_name: str, asked: PublishBody, body: bytes | LargeBody
 ) -> bool:
     """True if a queue has taken the message, durably if it keeps it."""
-    site, vhost = entered.site, entered.vhost
+    site, vhost = call.site, call.vhost
     routing_key = checked_name(asked.routing_key, "routing_key")
     properties = properties_of(asked.properties)
-    entered.access.require("write", "exchange", exchange_name, routing_key)
+    call.access.require("write", "exchange", exchange_name, routing_key)
     if site.context.alarms.is_on:
         raise Refusal(503, "blocked", f"publishing is blocked: {site.context.alarms.reason}")
     exchange = vhost.exchange(exchange_name)
@@ -323,12 +304,12 @@ async def _publish(
         )
     if not exchange_name and routing_key == vhost.routing.closed_queue:
         raise AccessRefused(audit_only(routing_key, vhost.name))
-    check_user_id(entered, properties)
+    check_user_id(call, properties)
     headers = properties.headers or Table()
     keys = [routing_key, *array_keys(headers, "CC"), *array_keys(headers, "BCC")]
-    check_copies(entered.access, exchange, keys)
+    check_copies(call.access, exchange, keys)
     address = address_of(vhost, exchange_name, routing_key)
-    message = new_message(entered, address, properties, body)
+    message = new_message(call, address, properties, body)
     queues: Sequence[Enqueueing]
     archives: Sequence[Enqueueing]
     if not exchange_name and routing_key.startswith(REPLY_TO_PREFIX):
@@ -340,7 +321,7 @@ async def _publish(
     store = vhost.environment.store
     is_taken = put_published(store, message, queues, archives)
     if is_taken:
-        await wait_until_durable(vhost, store.ticket if _may_be_kept(queues, archives) else 0)
+        await call.wait_until_durable(store.ticket if _may_be_kept(queues, archives) else 0)
     return is_taken
 
 
@@ -349,7 +330,7 @@ def _may_be_kept(queues: Sequence[Enqueueing], archives: Sequence[Enqueueing]) -
 
 
 def new_message(
-    entered: Entered,
+    call: Call,
     address: Address,
     properties: Properties,
     body: bytes | LargeBody,
@@ -360,7 +341,7 @@ def new_message(
     ``octets``: those of the properties, if they are known. Raises Refusal, and PreconditionFailed
     as a publish by AMQP does.
     """
-    clock = entered.vhost.environment.clock
+    clock = call.vhost.environment.clock
     if properties.reply_to == REPLY_TO_NAME:
         raise PreconditionFailed("fast reply consumer does not exist")
     expiration_ms = None
@@ -369,10 +350,11 @@ def new_message(
     try:
         octets = octets or encode_properties(properties)
     except (ValueError, TypeError, OverflowError) as error:
-        raise _bad(f"properties: {error}") from None
-    properties_max = entered.site.context.limits.frame_max_bytes - _HEADER_FRAME_REST
+        raise bad_request(f"properties: {error}") from None
+    properties_max = call.site.context.limits.frame_max_bytes - _HEADER_FRAME_REST
     if len(octets) > properties_max:  # they could not be delivered
-        raise _bad(f"properties: {len(octets)} octets, of which a frame holds {properties_max}")
+        size = len(octets)
+        raise bad_request(f"properties: {size} octets, of which a frame holds {properties_max}")
     if properties.headers is not None and "BCC" in properties.headers:
         address = BlindAddress(address, tuple(array_keys(properties.headers, "BCC")))
         headers = Table(properties.headers)
@@ -390,10 +372,10 @@ def new_message(
     return message
 
 
-def check_user_id(entered: Entered, properties: Properties) -> None:
+def check_user_id(call: Call, properties: Properties) -> None:
     """Raise PreconditionFailed for a user id that is not this user's."""
     if properties.user_id is not None:
-        entered.site.users.check_user_id(entered.user, properties.user_id)
+        call.site.users.check_user_id(call.who.user, properties.user_id)
 
 
 def properties_of(given: Mapping[str, Any] | Sequence[Any]) -> Properties:
@@ -401,7 +383,7 @@ def properties_of(given: Mapping[str, Any] | Sequence[Any]) -> Properties:
     properties = Properties()
     if isinstance(given, list):
         if given:
-            raise _bad("properties: not an object")
+            raise bad_request("properties: not an object")
         return properties
     assert isinstance(given, Mapping)
     for name, value in given.items():
@@ -416,7 +398,7 @@ def properties_of(given: Mapping[str, Any] | Sequence[Any]) -> Properties:
             setattr(properties, name, Timestamp(number) if name == "timestamp" else number)
         else:
             known = ", ".join(("headers", *_TEXTS, *_NUMBERS))
-            raise _bad(f"properties: there is no '{name}'; known are: {known}")
+            raise bad_request(f"properties: there is no '{name}'; known are: {known}")
     return properties
 
 
@@ -424,21 +406,13 @@ def _headers_of(value: object) -> Table:
     if value == []:  # RabbitMQ's own page sends this for none
         return Table()
     if not isinstance(value, Mapping):
-        raise _bad("properties: headers: not an object")
-    return Table({str(name): _field(each) for name, each in value.items()})
-
-
-def _field(value: object) -> object:
-    if isinstance(value, Mapping):
-        return Table({str(name): _field(each) for name, each in value.items()})
-    if isinstance(value, list):
-        return [_field(each) for each in value]
-    return value
+        raise bad_request("properties: headers: not an object")
+    return table_of(value)
 
 
 def _short_text(name: str, value: object) -> str:
     if isinstance(value, bool) or not isinstance(value, str | int):
-        raise _bad(f"properties: {name}: not a text")
+        raise bad_request(f"properties: {name}: not a text")
     return checked_name(str(value), f"properties: {name}")
 
 
@@ -447,11 +421,7 @@ def _number(name: str, value: object) -> int:
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= 20:
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int):
-        raise _bad(f"properties: {name}: not a whole number")
+        raise bad_request(f"properties: {name}: not a whole number")
     if not 0 <= value <= _NUMBERS[name]:
-        raise _bad(f"properties: {name}: not from 0 to {_NUMBERS[name]}")
+        raise bad_request(f"properties: {name}: not from 0 to {_NUMBERS[name]}")
     return value
-
-
-def _bad(reason: str) -> Refusal:
-    return Refusal(400, "bad_request", reason)

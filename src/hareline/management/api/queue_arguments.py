@@ -8,17 +8,16 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from fastapi import APIRouter, Request
-from fastapi.responses import Response
 from pydantic import BaseModel
+from starlette.responses import Response
 
 from hareline.administration.policy_keys import KEYS
 from hareline.broker.exchanges.alternate import ALTERNATE_EXCHANGE
-from hareline.management.api.access import caller
-from hareline.management.api.answers import answer
-from hareline.management.api.openapi import one_route
-from hareline.management.api.site import Site
+from hareline.management.api.call import Call, Routes
+from hareline.management.refusals import answer
 from hareline.queues.declare.table import GROUPS, ROWS, Argument, PolicyKey
+
+routes = Routes("hareline")
 
 
 class Choice(BaseModel):
@@ -129,15 +128,10 @@ def _described_key(row: Argument, key: PolicyKey) -> DescribedKey:
     return described
 
 
-def router(site: Site) -> APIRouter:
-    """The route."""
-    router = APIRouter(tags=["hareline"])
-    described = described_arguments().model_dump()
+_DESCRIBED: Final = described_arguments().model_dump()
 
-    @router.get("/api/hareline/queue-arguments", **one_route(DescribedArguments))
-    async def queue_arguments(request: Request) -> Response:
-        """Every queue argument and policy key: what it does, and what it may be."""
-        await caller(site, request)
-        return answer(described)
 
-    return router
+@routes("GET /api/hareline/queue-arguments", gives=DescribedArguments)
+async def queue_arguments(_call: Call) -> Response:
+    """Every queue argument and policy key: what it does, and what it may be."""
+    return answer(_DESCRIBED)

@@ -3,8 +3,6 @@
 Paths of ours below ``/api/queues/{vhost}/{queue}`` (and the delayed messages of an exchange). A
 change needs what declaring such a queue needs, configure on it and the rights for what its
 arguments name; a look needs read. docs/queue-operations.md is the page.
-
-Invariant: as of ``api.changing``.
 """
 
 from __future__ import annotations
@@ -12,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from fastapi import APIRouter, Request
-from fastapi.responses import Response
 from pydantic import BaseModel, Field
+from starlette.responses import Response
 
 from hareline import events
 from hareline.amqp.rights import require_queue_rights
@@ -25,33 +22,21 @@ from hareline.broker.operations.holding import Due, cancel_held, held, make_held
 from hareline.broker.operations.moving import Outcome
 from hareline.broker.operations.walking import messages_of, read_together
 from hareline.broker.stream_queue import stream_of
-from hareline.management.api.answers import answer, no_content
-from hareline.management.api.changing import (
-    Arguments,
-    Entered,
-    bad_request,
-    check_open,
-    enter,
-    enter_with_body,
-    exchange_name_in,
-    queue_name_in,
-    settle_definitions,
-)
-from hareline.management.api.listing import Pieces, natural
+from hareline.management.api.answers import bad_request, no_content, not_found
+from hareline.management.api.call import Call, Routes
+from hareline.management.api.listing import Pieces
 from hareline.management.api.message_json import Shown, browsed_json
-from hareline.management.api.openapi import body_route, one_route
-from hareline.management.api.running import run, run_to_end
-from hareline.management.api.selections import BODY_MAX_BYTES as HELD_BODY_MAX_BYTES
-from hareline.management.api.selections import (
+from hareline.management.api.running import (
     OFFSETS_MAX,
+    OPERATION,
     Offset,
     OperationBody,
-    operation_route,
+    run,
+    run_to_end,
 )
-from hareline.management.api.site import Site
-from hareline.management.bodies import answer_under_way, parse_body
-from hareline.management.pace import Share, pace_of
-from hareline.management.refusals import Refusal
+from hareline.management.bodies import Arguments, parse_body
+from hareline.management.pace import Share
+from hareline.management.refusals import answer
 from hareline.management.strict_json import encoded
 from hareline.message import Table
 from hareline.queues.core.consumer import Consumer
@@ -63,6 +48,8 @@ from hareline.queues.dispatch.reading import ReadingLane
 from hareline.queues.dispatch.selective import SelectiveLane
 from hareline.queues.paused import is_paused, working_lane
 from hareline.queues.queue import Queue
+
+routes = Routes("queue operations", enters=True)
 
 COUNT_MAX: Final = 1_000
 _SHOWN_BYTES: Final = 50_000  # of the body of a held message
@@ -133,188 +120,157 @@ class ReaderInfo(BaseModel):
     pin: bool | None = None
 
 
-_COUNT_PARAMETERS: Final = [
+_COUNT: Final = (
     {"name": "count", "in": "query", "schema": {"type": "integer", "maximum": COUNT_MAX}},
     {"name": "position", "in": "query", "schema": {"type": "string"}},
-]
+)
+_OF_QUEUE: Final = "/api/queues/{vhost}/{queue}"
+_DELAYED: Final = "/api/exchanges/{vhost}/{exchange}/delayed"
 
 
-def router(site: Site) -> APIRouter:
-    """The routes."""
-    router = APIRouter(tags=["queue operations"])
-    of_queue = "/api/queues/{vhost}/{queue}"
-    of_exchange = "/api/exchanges/{vhost}/{exchange}/delayed"
-
-    @router.patch(of_queue, **body_route(ChangeBody, {200: {"model": ArgumentsInForce}}))
-    async def change(request: Request) -> Response:
-        """Change arguments of a queue while it works."""
-        entered, octets = await enter_with_body(site, request)
-        queue = _queue_in(entered, request, "configure")
-        asked = parse_body(ChangeBody, octets)
-        return answer(await _change(entered, queue, asked.arguments))
-
-    @router.get(f"{of_queue}/arguments", **one_route(ArgumentsInForce))
-    async def arguments(request: Request) -> Response:
-        """What a queue was declared with, what was changed, and what it goes by."""
-        entered, queue = await _queue(site, request, "read")
-        return answer(_in_force(entered, queue))
-
-    @router.api_route(f"{of_queue}/pause", methods=["POST"], response_model=None, status_code=204)
-    async def pause(request: Request) -> Response:
-        """Stop deliveries from a queue; publishing goes on. It stays paused over a restart."""
-        return await _pause(site, request, paused=True)
-
-    @router.api_route(f"{of_queue}/resume", methods=["POST"], response_model=None, status_code=204)
-    async def resume(request: Request) -> Response:
-        """Let deliveries from a paused queue go on."""
-        return await _pause(site, request, paused=False)
-
-    for path, endpoint in (("pause", pause), ("resume", resume)):  # as LavinMQ has them
-        router.add_api_route(
-            f"{of_queue}/{path}",
-            endpoint,
-            methods=["PUT"],
-            response_model=None,
-            status_code=204,
-            name=f"put_{path}",
-        )
-
-    @router.get(f"{of_queue}/groups", **one_route(list[GroupInfo]))
-    async def groups(request: Request) -> Response:
-        """The message groups of a queue."""
-        _, queue = await _queue(site, request, "read")
-        found = Pieces()
-        async with pace_of(request).share() as share:
-            for group in _groups_of(queue):
-                if group.owner is not None or not group.is_idle:
-                    parked = await _count_parked(group, share)
-                    found.add(encoded(_group_json(group, parked)))
-                await share.pause()
-        return found.answer(b"[", b"]")
-
-    @router.post(
-        f"{of_queue}/groups/reset", **body_route(GroupsBody, {200: {"description": "How many"}})
-    )
-    async def reset_groups(request: Request) -> Response:
-        """Let the next message of groups go to any consumer."""
-        entered, octets = await enter_with_body(site, request)
-        queue = _queue_in(entered, request, "configure")
-        check_open(entered, queue)
-        asked = parse_body(GroupsBody, octets or b"{}")
-        wanted = None if asked.groups is None else {_group_key(each) for each in asked.groups}
-        count = 0
-        async with pace_of(request).share() as share:
-            for group in _groups_of(queue):
-                lane = working_lane(queue.lane)
-                if isinstance(lane, SelectiveLane) and (wanted is None or group.key in wanted):
-                    count += lane.free_group(group)
-                await share.pause()
-        _report_change(entered, queue, f"{count} message groups were reset")
-        return answer({"reset": count})
-
-    @router.get(
-        f"{of_queue}/held",
-        **one_route(HeldPage),
-        openapi_extra={"parameters": _COUNT_PARAMETERS},
-    )
-    async def held_messages(request: Request) -> Response:
-        """The messages of a queue that are not valid yet."""
-        entered, queue = await _queue(site, request, "read")
-        return await _held_page(entered, queue, request)
-
-    @router.post(f"{of_queue}/held/cancel", **operation_route(HeldBody))
-    async def cancel(request: Request) -> Response:
-        """Delete held messages."""
-        entered, octets = await enter_with_body(site, request, HELD_BODY_MAX_BYTES)
-        queue = _queue_in(entered, request, "read")
-        return await _end_hold(entered, queue, request, octets, is_cancelled=True)
-
-    @router.post(f"{of_queue}/held/fire", **operation_route(HeldBody))
-    async def fire(request: Request) -> Response:
-        """Make held messages valid now."""
-        entered, octets = await enter_with_body(site, request, HELD_BODY_MAX_BYTES)
-        queue = _queue_in(entered, request, "configure")
-        return await _end_hold(entered, queue, request, octets, is_cancelled=False)
-
-    @router.get(of_exchange, **one_route(HeldPage), openapi_extra={"parameters": _COUNT_PARAMETERS})
-    async def delayed_messages(request: Request) -> Response:
-        """The messages that an x-delayed-message exchange delays."""
-        entered = await enter(site, request)
-        return await _held_page(entered, _delay_queue_in(entered, request, "read"), request)
-
-    @router.post(f"{of_exchange}/cancel", **operation_route(HeldBody))
-    async def cancel_delayed(request: Request) -> Response:
-        """Delete messages that an exchange delays."""
-        entered, octets = await enter_with_body(site, request, HELD_BODY_MAX_BYTES)
-        queue = _delay_queue_in(entered, request, "configure")
-        return await _end_hold(entered, queue, request, octets, is_cancelled=True)
-
-    @router.post(f"{of_exchange}/fire", **operation_route(HeldBody))
-    async def fire_delayed(request: Request) -> Response:
-        """Have an exchange send delayed messages on now."""
-        entered, octets = await enter_with_body(site, request, HELD_BODY_MAX_BYTES)
-        queue = _delay_queue_in(entered, request, "configure")
-        return await _end_hold(entered, queue, request, octets, is_cancelled=False)
-
-    @router.get(f"{of_queue}/readers", **one_route(list[ReaderInfo]))
-    async def readers(request: Request) -> Response:
-        """Who reads a stream: consumers and readers over HTTP, and how far each is behind."""
-        entered, queue = await _queue(site, request, "read")
-        found = Pieces()
-        async with pace_of(request).share() as share:
-            for row in _readers(entered, queue):
-                found.add(encoded(row))
-                await share.pause()
-        return found.answer(b"[", b"]")
-
-    return router
+@routes(f"PATCH {_OF_QUEUE}", body=ChangeBody, gives=ArgumentsInForce)
+async def change(call: Call) -> Response:
+    """Change arguments of a queue while it works."""
+    queue = call.queue_in_path("configure")
+    asked = parse_body(ChangeBody, call.octets)
+    return answer(await _change(call, queue, asked.arguments))
 
 
-async def _queue(site: Site, request: Request, right: Right) -> tuple[Entered, Queue]:
-    """The user, and the queue on which it has this right. Raises Refusal."""
-    entered = await enter(site, request)
-    return entered, _queue_in(entered, request, right)
+@routes(f"GET {_OF_QUEUE}/arguments", gives=ArgumentsInForce)
+async def arguments(call: Call) -> Response:
+    """What a queue was declared with, what was changed, and what it goes by."""
+    return answer(_in_force(call, call.queue_in_path("read")))
 
 
-def _queue_in(entered: Entered, request: Request, right: Right) -> Queue:
-    """The queue of the path, on which the user has this right. Raises Refusal."""
-    return entered.queue(queue_name_in(request), right)
+@routes(f"PUT {_OF_QUEUE}/pause", name="put_pause", status=204, has_problems=False)
+@routes(f"POST {_OF_QUEUE}/pause", status=204, has_problems=False)
+async def pause(call: Call) -> Response:
+    """Stop deliveries from a queue; publishing goes on. It stays paused over a restart."""
+    return await _pause(call, paused=True)
 
 
-def _delay_queue_in(entered: Entered, request: Request, right: Right) -> Queue:
+@routes(f"PUT {_OF_QUEUE}/resume", name="put_resume", status=204, has_problems=False)
+@routes(f"POST {_OF_QUEUE}/resume", status=204, has_problems=False)
+async def resume(call: Call) -> Response:
+    """Let deliveries from a paused queue go on."""
+    return await _pause(call, paused=False)
+
+
+@routes(f"GET {_OF_QUEUE}/groups", gives=list[GroupInfo])
+async def groups(call: Call) -> Response:
+    """The message groups of a queue."""
+    queue = call.queue_in_path("read")
+    found = Pieces()
+    async with call.pace.share() as share:
+        for group in _groups_of(queue):
+            if group.owner is not None or not group.is_idle:
+                parked = await _count_parked(group, share)
+                found.add(encoded(_group_json(group, parked)))
+            await share.pause()
+    return found.answer(b"[", b"]")
+
+
+@routes(
+    f"POST {_OF_QUEUE}/groups/reset", body=GroupsBody, answers={200: {"description": "How many"}}
+)
+async def reset_groups(call: Call) -> Response:
+    """Let the next message of groups go to any consumer."""
+    queue = call.queue_in_path("configure")
+    call.check_open(queue)
+    asked = call.body(GroupsBody)
+    wanted = None if asked.groups is None else {_group_key(each) for each in asked.groups}
+    count = 0
+    async with call.pace.share() as share:
+        for group in _groups_of(queue):
+            lane = working_lane(queue.lane)
+            if isinstance(lane, SelectiveLane) and (wanted is None or group.key in wanted):
+                count += lane.free_group(group)
+            await share.pause()
+    _report_change(call, queue, f"{count} message groups were reset")
+    return answer({"reset": count})
+
+
+@routes(f"GET {_OF_QUEUE}/held", gives=HeldPage, parameters=_COUNT)
+async def held_messages(call: Call) -> Response:
+    """The messages of a queue that are not valid yet."""
+    return await _held_page(call, call.queue_in_path("read"))
+
+
+@routes(f"POST {_OF_QUEUE}/held/cancel", body=HeldBody, **OPERATION)
+async def cancel(call: Call) -> Response:
+    """Delete held messages."""
+    return await _end_hold(call, call.queue_in_path("read"), is_cancelled=True)
+
+
+@routes(f"POST {_OF_QUEUE}/held/fire", body=HeldBody, **OPERATION)
+async def fire(call: Call) -> Response:
+    """Make held messages valid now."""
+    return await _end_hold(call, call.queue_in_path("configure"), is_cancelled=False)
+
+
+@routes(f"GET {_DELAYED}", gives=HeldPage, parameters=_COUNT)
+async def delayed_messages(call: Call) -> Response:
+    """The messages that an x-delayed-message exchange delays."""
+    return await _held_page(call, _delay_queue(call, "read"))
+
+
+@routes(f"POST {_DELAYED}/cancel", body=HeldBody, **OPERATION)
+async def cancel_delayed(call: Call) -> Response:
+    """Delete messages that an exchange delays."""
+    return await _end_hold(call, _delay_queue(call, "configure"), is_cancelled=True)
+
+
+@routes(f"POST {_DELAYED}/fire", body=HeldBody, **OPERATION)
+async def fire_delayed(call: Call) -> Response:
+    """Have an exchange send delayed messages on now."""
+    return await _end_hold(call, _delay_queue(call, "configure"), is_cancelled=False)
+
+
+@routes(f"GET {_OF_QUEUE}/readers", gives=list[ReaderInfo])
+async def readers(call: Call) -> Response:
+    """Who reads a stream: consumers and readers over HTTP, and how far each is behind."""
+    queue = call.queue_in_path("read")
+    found = Pieces()
+    async with call.pace.share() as share:
+        for row in _readers(call, queue):
+            found.add(encoded(row))
+            await share.pause()
+    return found.answer(b"[", b"]")
+
+
+def _delay_queue(call: Call, right: Right) -> Queue:
     """The queue of the exchange of the path, on which the user has this right. Raises Refusal."""
-    name = exchange_name_in(request)
-    exchange = entered.exchange(name, right)
+    name = call.exchange_name()
+    exchange = call.exchange(name, right)
     if not isinstance(exchange, DelayedExchange):
         raise bad_request(f"exchange '{name}' is not of type x-delayed-message")
-    queue = entered.vhost.queues.get(delay_queue_name(name))
+    queue = call.vhost.queues.get(delay_queue_name(name))
     if queue is None:
-        reason = f"exchange '{name}' has no delayed messages any more: it is being deleted"
-        raise Refusal(404, "not_found", reason)
+        raise not_found(f"exchange '{name}' has no delayed messages any more: it is being deleted")
     return queue
 
 
 # ----------------------------------------------------------------------------------- arguments
 
 
-async def _change(entered: Entered, queue: Queue, changes: Table) -> dict[str, Any]:
-    check_open(entered, queue)
-    vhost = entered.vhost
+async def _change(call: Call, queue: Queue, changes: Table) -> dict[str, Any]:
+    call.check_open(queue)
+    vhost = call.vhost
     live = vhost.live_arguments
     after: QueueArguments = parse_queue_arguments(
         overlaid(live.own(queue), changes), queue=queue.name, vhost=vhost.name
     )
-    require_queue_rights(entered.access, vhost, queue.name, after)
+    require_queue_rights(call.access, vhost, queue.name, after)
     live.change(queue, changes)
-    in_force = _in_force(entered, queue)
-    await settle_definitions(entered)
-    entered.note("queue.changed", queue, changes=dict(changes))
-    _report_change(entered, queue, ", ".join(sorted(changes)) or "nothing")
+    in_force = _in_force(call, queue)
+    await call.settle_definitions()
+    call.note("queue.changed", queue, changes=dict(changes))
+    _report_change(call, queue, ", ".join(sorted(changes)) or "nothing")
     return in_force
 
 
-def _in_force(entered: Entered, queue: Queue) -> dict[str, Any]:
-    live = entered.vhost.live_arguments
+def _in_force(call: Call, queue: Queue) -> dict[str, Any]:
+    live = call.vhost.live_arguments
     return {
         "arguments": queue.arguments,
         "changes": live.changes_of(queue),
@@ -322,26 +278,26 @@ def _in_force(entered: Entered, queue: Queue) -> dict[str, Any]:
     }
 
 
-async def _pause(site: Site, request: Request, *, paused: bool) -> Response:
-    entered, queue = await _queue(site, request, "configure")
+async def _pause(call: Call, *, paused: bool) -> Response:
+    queue = call.queue_in_path("configure")
     if paused:
-        check_open(entered, queue)
+        call.check_open(queue)
     is_change = is_paused(queue) != paused
     if is_change:
-        entered.vhost.live_arguments.set_paused(queue, paused=paused)
-    await settle_definitions(entered)
+        call.vhost.live_arguments.set_paused(queue, paused=paused)
+    await call.settle_definitions()
     if is_change:
-        entered.note("queue.paused" if paused else "queue.resumed", queue)
-        _report_change(entered, queue, "paused" if paused else "resumed")
+        call.note("queue.paused" if paused else "queue.resumed", queue)
+        _report_change(call, queue, "paused" if paused else "resumed")
     return no_content()
 
 
-def _report_change(entered: Entered, queue: Queue, what: str) -> None:
-    entered.site.context.report(
+def _report_change(call: Call, queue: Queue, what: str) -> None:
+    call.site.context.report(
         events.QUEUE_CHANGED,
         queue=queue.name,
-        vhost=entered.vhost.name,
-        user=entered.user.name,
+        vhost=call.vhost.name,
+        user=call.by,
         what=what,
     )
 
@@ -392,17 +348,16 @@ def _group_key(given: Any) -> Any:
 # ------------------------------------------------------------------------------- held messages
 
 
-async def _held_page(entered: Entered, queue: Queue, request: Request) -> Response:
-    count = natural(request, "count", 50, 1, COUNT_MAX)
-    after = _held_position(request.query_params.get("position"))
+async def _held_page(call: Call, queue: Queue) -> Response:
+    count = call.number("count", 50, 1, COUNT_MAX)
+    after = _held_position(call.query.get("position"))
     found: list[Due] = []
-    await run_to_end(entered, request, held(queue, found, count=count + 1, after=after))
+    await run_to_end(call, held(queue, found, count=count + 1, after=after))
     page, more = found[:count], found[count:]
     times = iter([due_ms for due_ms, _, _ in page])
     shown, how = Pieces(), Shown(truncate=_SHOWN_BYTES)
-    message_max = entered.site.context.limits.max_message_bytes
-    with answer_under_way(request, message_max) as under_way:
-        async with pace_of(request).share() as share:
+    with call.held_answer() as under_way:
+        async with call.pace.share() as share:
             for part in read_together(queue, [entry for _, _, entry in page]):
                 for entry, message in zip(part, messages_of(queue, part), strict=True):
                     row = {"due_ms": next(times), **browsed_json(entry, message, how)}
@@ -423,29 +378,27 @@ def _held_position(text: str | None) -> tuple[int, int] | None:
     return int(due_ms), int(offset)
 
 
-async def _end_hold(
-    entered: Entered, queue: Queue, request: Request, octets: bytes, *, is_cancelled: bool
-) -> Response:
-    asked = parse_body(HeldBody, octets or b"{}")
+async def _end_hold(call: Call, queue: Queue, *, is_cancelled: bool) -> Response:
+    asked = call.body(HeldBody)
     if asked.offsets is None and not asked.all:
         raise bad_request("say which messages: offsets, or all: true")
     offsets = None if asked.offsets is None else frozenset(asked.offsets)
     outcome = Outcome()
     steps = (cancel_held if is_cancelled else make_held_due)(queue, offsets, outcome)
     operation, verb = ("cancel", "cancelled") if is_cancelled else ("fire", "fired")
-    return await run(entered, request, queue.name, operation, verb, steps, outcome)
+    return await run(call, queue.name, operation, verb, steps, outcome)
 
 
 # ------------------------------------------------------------------------------------- readers
 
 
-def _readers(entered: Entered, queue: Queue) -> Iterator[dict[str, Any]]:
+def _readers(call: Call, queue: Queue) -> Iterator[dict[str, Any]]:
     """Consumers by their tags, then readers over HTTP by their names. Raises Refusal."""
     stream, lane = stream_of(queue), working_lane(queue.lane)
     if stream is None or not isinstance(lane, ReadingLane):
         raise bad_request(f"queue '{queue.name}' is not a stream")
-    end, readers = stream.next, entered.vhost.readers
-    now_ms = entered.vhost.environment.clock.now_ms
+    end, readers = stream.next, call.vhost.readers
+    now_ms = call.vhost.environment.clock.now_ms
     places, positions = lane.places(), sorted(readers.positions(queue).items())
     for consumer, offset in places:
         yield _reader_json("consumer", consumer.tag, offset, end)

@@ -1,35 +1,39 @@
-"""``/api/queues``: what is in each queue, who takes it, and how fast; for reading.
+"""``/api/queues``: queues, declared and deleted, what is in each, who takes it, and how fast.
 
-A user sees the queues of the virtual hosts that it sees. A list describes only the queues of the
-page that is asked for, if it is sorted by one of ``_KEYS``.
+A list describes only the queues of the page that is asked for, if it is sorted by one of the keys.
+Each change does what a client does with the method of the same meaning, with the rights of the user
+who asks: 201 for what is new, 204 for what is there and alike, 400 for what contradicts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from functools import partial
+from typing import Any, Final, Literal
 
-from fastapi import APIRouter, Request
-from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict
+from starlette.responses import Response
 
 from hareline.administration.terms import table_json
 from hareline.amqp.consuming import ChannelConsumer
+from hareline.amqp.rights import require_queue_rights
+from hareline.amqp.topology_methods import clean_name
 from hareline.broker.stream_queue import stream_of
 from hareline.broker.vhost import VirtualHost
-from hareline.management.api.access import Caller, caller
-from hareline.management.api.administering import administration_of
-from hareline.management.api.answers import instant, not_found
-from hareline.management.api.consumers import age_s, describe_consumer, holder_json
+from hareline.management.api.answers import created, instant, no_content, not_found
+from hareline.management.api.call import Call, Routes
+from hareline.management.api.connections import (
+    ConnectionsByClient,
+    age_s,
+    connection_details,
+    describe_consumer,
+    holder_json,
+)
 from hareline.management.api.listing import answer_with_list, listing
-from hareline.management.api.live import ConnectionsByClient, connection_details
-from hareline.management.api.openapi import list_route, one_route
 from hareline.management.api.policies import shown
-from hareline.management.api.rates import Rates
-from hareline.management.api.site import Site
-from hareline.management.api.sorting import queue_keys
-from hareline.management.pace import Share, pace_of
-from hareline.management.paths import name_in_path
+from hareline.management.api.rates import RATED, Keys, Rates
+from hareline.management.bodies import Arguments, ArgumentsField
+from hareline.management.pace import Share
+from hareline.management.routes import parameter
 from hareline.queues.paused import is_paused
 from hareline.queues.queue import Queue
 from hareline.statistics.deliveries import Deliveries
@@ -38,7 +42,17 @@ from hareline.statistics.readings import channels_of, queue_facts
 from hareline.statistics.sources import consumer_capacity
 from hareline.statistics.unacked import Oldest, oldest_of_queue, oldest_on_ports
 
+routes = Routes("queues")
+topology_routes = Routes("topology", enters=True)
+
 Place = tuple[VirtualHost, Queue]
+
+_DEPTHS: Final = ("messages", "messages_ready", "messages_unacknowledged")
+_TYPE: Final = parameter("type", "string", "Only queues of this type, such as `stream`.")
+_MADE: Final[dict[int, dict[str, Any]]] = {
+    201: {"description": "Made"},
+    204: {"description": "It was there, and is alike"},
+}
 
 
 class QueueInfo(BaseModel):
@@ -62,12 +76,22 @@ class QueueInfo(BaseModel):
     message_stats: dict[str, Any] = {}
 
 
+class QueueBody(BaseModel):
+    """A queue to declare; every field may be left out. An exclusive one needs a connection."""
+
+    durable: bool = False
+    auto_delete: bool = False
+    exclusive: Literal[False] = False
+    arguments: Arguments = ArgumentsField
+
+
 class Queues:
     """Descriptions of queues for one request."""
 
-    def __init__(self, site: Site, request: Request) -> None:
+    def __init__(self, call: Call) -> None:
+        site = call.site
         self._site = site
-        self._rates = Rates(site, request)
+        self._rates = Rates(call)
         self._clients = ConnectionsByClient(site)
         self._node = site.node.name
         self._deliveries = Deliveries()
@@ -109,7 +133,7 @@ class Queues:
             "arguments": table_json(queue.arguments),
             "node": self._node,
             "state": "paused" if is_paused(queue) else "running",
-            **shown(administration_of(self._site).policies.of_queue(vhost.name, queue)),
+            **shown(self._site.administration.policies.of_queue(vhost.name, queue)),
             "exclusive_consumer_tag": _exclusive_tag(queue),
             "single_active_consumer_tag": None,
         }
@@ -170,24 +194,42 @@ class Queues:
             "oldest_unacknowledged_by": holder_json(oldest.port, oldest.consumer, connection),
         }
 
-    def keys(self) -> Mapping[str, Callable[[Place], Any]]:
-        """What a list can be sorted by without describing its queues."""
-        return {**_KEYS, **queue_keys(self._site, self._rates, self._deliveries)}
+    def keys(self) -> Keys[Place]:
+        """Columns that a list is sorted by without describing its queues."""
+        sampler, deliveries, clock = self._site.sampler, self._deliveries, self._site.context.clock
 
+        def key_of(place: Place) -> tuple[str, ...]:
+            return place[0].name, place[1].name
 
-_KEYS: Mapping[str, Callable[[Place], Any]] = {
-    "name": lambda place: place[1].name,
-    "vhost": lambda place: place[0].name,
-    "durable": lambda place: place[1].is_durable,
-    "auto_delete": lambda place: place[1].is_auto_delete,
-    "exclusive": lambda place: place[1].owner is not None,
-    "type": lambda place: type_of(place[1]),
-    "consumers": lambda place: place[1].consumer_count,
-    "messages": lambda place: place[1].ready_count + place[1].unacked_count,
-    "messages_ready": lambda place: place[1].ready_count,
-    "messages_unacknowledged": lambda place: place[1].unacked_count,
-    "message_bytes_ready": lambda place: place[1].ready_bytes,
-}
+        def capacity(place: Place) -> float:
+            return consumer_capacity(sampler, place[0].name, place[1]) or 0.0
+
+        def age_ms(place: Place) -> int:
+            oldest = None if sampler is None else oldest_of_queue(sampler, place[1], deliveries)
+            return -1 if oldest is None else clock.now_ms - oldest.since_ms
+
+        return {
+            "name": lambda place: place[1].name,
+            "vhost": lambda place: place[0].name,
+            "durable": lambda place: place[1].is_durable,
+            "auto_delete": lambda place: place[1].is_auto_delete,
+            "exclusive": lambda place: place[1].owner is not None,
+            "type": lambda place: type_of(place[1]),
+            "state": lambda place: "paused" if is_paused(place[1]) else "running",
+            "consumers": lambda place: place[1].consumer_count,
+            "consumer_capacity": capacity,
+            "consumer_utilisation": capacity,
+            "oldest_unacknowledged_age_s": age_ms,
+            "messages": lambda place: place[1].ready_count + place[1].unacked_count,
+            "messages_ready": lambda place: place[1].ready_count,
+            "messages_unacknowledged": lambda place: place[1].unacked_count,
+            "message_bytes_ready": lambda place: place[1].ready_bytes,
+            "message_bytes": lambda place: (
+                place[1].ready_bytes + deliveries.unacked_bytes(place[1])
+            ),
+            **self._rates.keys("queue", key_of, _DEPTHS, "{}_details.rate"),
+            **self._rates.keys("queue", key_of, *RATED),
+        }
 
 
 def _amounts(facts: QueueFacts) -> dict[str, Any]:
@@ -233,74 +275,87 @@ def _exclusive_tag(queue: Queue) -> str | None:
     return next((each.tag for each in queue.consumers if each.is_exclusive), None)
 
 
-def find_queue(who: Caller, request: Request) -> Place:
+def find_queue(call: Call) -> Place:
     """The queue in the path. Raises Refusal: 404 if missing, 401 if it is not seen."""
-    vhost = who.vhost(name_in_path(request.path_params["vhost"]))
-    queue = vhost.queues.get(name_in_path(request.path_params["queue"]))
+    vhost = call.vhost
+    queue = vhost.queues.get(call.name("queue"))
     if queue is None:
         raise not_found()
     return vhost, queue
 
 
-def _places(vhosts: list[VirtualHost]) -> Iterator[Place]:
-    for vhost in vhosts:
-        for queue in list(vhost.queues.values()):
-            yield vhost, queue
+async def _queues(call: Call, vhosts: list[VirtualHost]) -> Response:
+    queues, kind = Queues(call), call.query.get("type")
+    return await listing(
+        call,
+        ((vhost, each) for vhost in vhosts for each in list(vhost.queues.values())),
+        queues.describe,
+        name_of=lambda place: place[1].name,
+        keys=queues.keys(),
+        wanted=None if kind is None else lambda place: type_of(place[1]) == kind,
+    )
 
 
-def router(site: Site) -> APIRouter:
-    """The routes."""
-    router = APIRouter(tags=["queues"])
+@routes("GET /api/queues", lists=QueueInfo, parameters=[_TYPE])
+async def queues(call: Call) -> Response:
+    """The queues of all virtual hosts that the user sees."""
+    return await _queues(call, call.who.vhosts())
 
-    async def queue_list(request: Request, vhosts: list[VirtualHost]) -> Response:
-        queues = Queues(site, request)
-        kind = request.query_params.get("type")
-        return await listing(
-            request,
-            _places(vhosts),
-            queues.describe,
-            ("vhost", "name"),
-            name_of=lambda place: place[1].name,
-            keys=queues.keys(),
-            wanted=None if kind is None else lambda place: type_of(place[1]) == kind,
+
+@routes("GET /api/queues/detailed", lists=QueueInfo, parameters=[_TYPE])
+async def queues_detailed(call: Call) -> Response:
+    """As ``/api/queues``, which leaves nothing out here."""
+    return await _queues(call, call.who.vhosts())
+
+
+@routes("GET /api/queues/{vhost}", lists=QueueInfo, parameters=[_TYPE])
+async def queues_of_vhost(call: Call) -> Response:
+    """The queues of a virtual host."""
+    return await _queues(call, [call.vhost])
+
+
+@routes("GET /api/queues/{vhost}/{queue}", gives=QueueInfo)
+async def queue(call: Call) -> Response:
+    """One queue, with its consumers."""
+    place = find_queue(call)
+    async with call.pace.share() as share:
+        row = await Queues(call).describe_one(place, share)
+        return await answer_with_list(call, row, "consumer_details", share)
+
+
+@topology_routes("PUT /api/queues/{vhost}/{queue}", status=201, body=QueueBody, answers=_MADE)
+async def declare_queue(call: Call) -> Response:
+    """Declare a queue."""
+    name = clean_name(call.checked_name())
+    asked = call.body(QueueBody)
+    call.access.require("configure", "queue", name)
+    vhost = call.vhost
+    is_new = name not in vhost.queues
+    with call.acting():
+        vhost.declare_queue(
+            name,
+            is_durable=asked.durable,
+            is_auto_delete=asked.auto_delete,
+            owner=None,
+            arguments=asked.arguments,
+            check_rights=partial(require_queue_rights, call.access, vhost, name),
         )
-
-    @router.get("/api/queues", **_queues_route())
-    async def queues(request: Request) -> Response:
-        """The queues of all virtual hosts that the user sees."""
-        return await queue_list(request, (await caller(site, request)).vhosts())
-
-    @router.get("/api/queues/detailed", **_queues_route())
-    async def queues_detailed(request: Request) -> Response:
-        """As ``/api/queues``, which leaves nothing out here."""
-        return await queue_list(request, (await caller(site, request)).vhosts())
-
-    @router.get("/api/queues/{vhost}", **_queues_route())
-    async def queues_of_vhost(request: Request) -> Response:
-        """The queues of a virtual host."""
-        who = await caller(site, request)
-        return await queue_list(request, [who.vhost(name_in_path(request.path_params["vhost"]))])
-
-    @router.get("/api/queues/{vhost}/{queue}", **one_route(QueueInfo))
-    async def queue(request: Request) -> Response:
-        """One queue, with its consumers."""
-        who = await caller(site, request)
-        place = find_queue(who, request)
-        async with pace_of(request).share() as share:
-            row = await Queues(site, request).describe_one(place, share)
-            return await answer_with_list(request, row, "consumer_details", share)
-
-    return router
+    await call.settle_definitions()
+    return created() if is_new else no_content()
 
 
-def _queues_route() -> dict[str, Any]:
-    route = list_route(QueueInfo)
-    kind = {
-        "name": "type",
-        "in": "query",
-        "required": False,
-        "description": "Only queues of this type, such as `stream`.",
-        "schema": {"type": "string"},
-    }
-    route["openapi_extra"]["parameters"].append(kind)
-    return route
+@topology_routes(
+    "DELETE /api/queues/{vhost}/{queue}",
+    status=204,
+    parameters=[parameter("if-unused", "boolean"), parameter("if-empty", "boolean")],
+    has_problems=False,
+)
+async def delete_queue(call: Call) -> Response:
+    """Delete a queue, with conditions if so asked."""
+    name = clean_name(call.checked_name())
+    call.queue(name, "configure")
+    is_unused, is_empty = call.flag("if-unused"), call.flag("if-empty")
+    with call.acting():
+        call.vhost.delete_queue(name, None, if_unused=is_unused, if_empty=is_empty)
+    await call.settle_definitions()
+    return no_content()

@@ -8,20 +8,30 @@ depths, ``msg_rates_age`` with counters of messages, ``data_rates_age`` with oct
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final, Literal
-
-from fastapi import Request
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Literal, TypeVar
 
 from hareline.counts import ChannelCounts
-from hareline.management.api.listing import flag
-from hareline.management.api.site import Site
+from hareline.management.api.call import Call
 from hareline.management.refusals import Refusal
 from hareline.statistics.sampler import Sampler, message_stats, with_details
 from hareline.statistics.windows import WindowError, read_windows
 
 COUNTERS: Final = (*ChannelCounts().as_dict(), "disk_reads", "disk_writes")
 
+#: Counters of messages by whose rates queues and channels are sorted, and their columns.
+RATED: Final = (
+    (
+        *("publish", "confirm", "deliver", "deliver_no_ack", "deliver_get"),
+        *("get", "get_no_ack", "ack", "redeliver"),
+    ),
+    "message_stats.{}_details.rate",
+)
+
+T = TypeVar("T")
+#: What lists are sorted by without describing their items. A key has the value that the row shows,
+#: or sorts as that does; all columns by which the web UI sorts are there.
+Keys = Mapping[str, Callable[[T], Any]]
 Group = Literal["lengths", "msg_rates", "data_rates", "node_stats"]
 
 
@@ -33,19 +43,29 @@ class Rates:
 
     __slots__ = ("_sampler", "_windows", "has_totals", "is_wanted")
 
-    def __init__(self, site: Site, request: Request) -> None:
+    def __init__(self, call: Call) -> None:
         """Raises Refusal for a window that cannot be had."""
-        self._sampler: Sampler | None = site.sampler
-        self.is_wanted = not flag(request, "disable_stats")
-        self.has_totals = self.is_wanted or flag(request, "enable_queue_totals")
+        self._sampler: Sampler | None = call.site.sampler
+        self.is_wanted = not call.flag("disable_stats")
+        self.has_totals = self.is_wanted or call.flag("enable_queue_totals")
         try:
-            self._windows = read_windows(request.query_params)
+            self._windows = read_windows(call.query)
         except WindowError as error:
             raise Refusal(400, "bad_request", str(error)) from None
 
     def rate(self, kind: str, key: tuple[str, ...], name: str) -> float:
         """Changes of a number per second; 0.0 where nothing is known."""
         return 0.0 if self._sampler is None else self._sampler.rate(kind, key, name)
+
+    def keys(
+        self, kind: str, key_of: Callable[[T], tuple[str, ...]], names: tuple[str, ...], column: str
+    ) -> Keys[T]:
+        """Keys by the rates of these numbers. ``column``: with a place for the name."""
+
+        def rate_of(name: str) -> Callable[[T], float]:
+            return lambda each: self.rate(kind, key_of(each), name)
+
+        return {column.format(name): rate_of(name) for name in names}
 
     def changed_ms(self, kind: str, key: tuple[str, ...], since_ms: int) -> int | None:
         """When a sample last found a number of this object changed; ``since_ms`` if none has.

@@ -10,20 +10,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from fastapi import APIRouter, Request
-from fastapi.responses import Response
 from pydantic import BaseModel
+from starlette.responses import Response
 
 from hareline.amqp.connection import Connection
-from hareline.management.api.access import Caller, caller
-from hareline.management.api.administering import administration_of
-from hareline.management.api.answers import answer
-from hareline.management.api.listing import natural
-from hareline.management.api.live import channels_of, open_connections_of
-from hareline.management.api.openapi import one_route
+from hareline.management.api.access import Caller
+from hareline.management.api.answers import bad_request
+from hareline.management.api.call import Call, Routes
+from hareline.management.api.connections import channels_of, open_connections_of
 from hareline.management.api.site import Site
-from hareline.management.pace import Share, pace_of
-from hareline.management.refusals import Refusal
+from hareline.management.pace import Share
+from hareline.management.refusals import answer
+from hareline.management.routes import integer, parameter
+
+routes = Routes("hareline")
 
 LIMIT: Final = 20
 LIMIT_MAX: Final = 100
@@ -54,22 +54,27 @@ class Hits(BaseModel):
     is_complete: bool
 
 
-def router(site: Site) -> APIRouter:
-    """The route."""
-    router = APIRouter(tags=["hareline"])
-
-    @router.get("/api/hareline/search", **_search_route())
-    async def search(request: Request) -> Response:
-        """Objects of all kinds with this in a name, an address, a consumer tag or a routing key."""
-        who = await caller(site, request)
-        text = request.query_params.get("q", "").strip().lower()
-        if not text or len(text) > TEXT_MAX:
-            raise Refusal(400, "bad_request", f"q: must have 1 to {TEXT_MAX} characters")
-        limit = natural(request, "limit", LIMIT, 1, LIMIT_MAX)
-        async with pace_of(request).share() as share:
-            return answer(await _found(site, who, text, limit, share))
-
-    return router
+@routes(
+    "GET /api/hareline/search",
+    gives=Hits,
+    parameters=[
+        parameter(
+            "q",
+            {"type": "string", "minLength": 1, "maxLength": TEXT_MAX},
+            "What the name contains, in any case.",
+            required=True,
+        ),
+        parameter("limit", integer(1, LIMIT_MAX, LIMIT), "How many objects at most."),
+    ],
+)
+async def search(call: Call) -> Response:
+    """Objects of all kinds with this in a name, an address, a consumer tag or a routing key."""
+    text = call.query.get("q", "").strip().lower()
+    if not text or len(text) > TEXT_MAX:
+        raise bad_request(f"q: must have 1 to {TEXT_MAX} characters")
+    limit = call.number("limit", LIMIT, 1, LIMIT_MAX)
+    async with call.pace.share() as share:
+        return answer(await _found(call.site, call.who, text, limit, share))
 
 
 async def _found(site: Site, who: Caller, text: str, limit: int, share: Share) -> dict[str, Any]:
@@ -107,7 +112,7 @@ def _candidates(site: Site, who: Caller) -> Iterator[Candidate]:
                 note = exchange.type_name
                 yield "exchange", exchange.name, vhost.name, note, exchange.name
     for is_operator in (False, True):
-        for policy in administration_of(site).policies.all(is_operator=is_operator):
+        for policy in site.administration.policies.all(is_operator=is_operator):
             if who.sees(policy.vhost):
                 yield "policy", policy.name, policy.vhost, policy.pattern, policy.name
     for connection in open_connections_of(site, who):
@@ -140,23 +145,3 @@ def _candidates(site: Site, who: Caller) -> Iterator[Candidate]:
 def _login(connection: Connection) -> str:
     user = connection.client.user
     return "" if user is None else user.name
-
-
-def _search_route() -> dict[str, Any]:
-    parameters = [
-        {
-            "name": "q",
-            "in": "query",
-            "required": True,
-            "description": "What the name contains, in any case.",
-            "schema": {"type": "string", "minLength": 1, "maxLength": TEXT_MAX},
-        },
-        {
-            "name": "limit",
-            "in": "query",
-            "required": False,
-            "description": "How many objects at most.",
-            "schema": {"type": "integer", "minimum": 1, "maximum": LIMIT_MAX, "default": LIMIT},
-        },
-    ]
-    return {**one_route(Hits), "openapi_extra": {"parameters": parameters}}

@@ -1,8 +1,6 @@
-"""What every route of the API is given: the broker's parts, and facts about the process.
+"""Parts of the broker that all routes of the API are given, and facts about the process.
 
-``hareline.server.http_side`` makes one ``Site`` when the management port opens. A resource module
-gets it in ``router(site)`` and keeps nothing of its own. Parts that a broker may lack are None, and
-a route that needs one says so by a 503 or leaves its keys out.
+``hareline.server.http_side`` makes one ``Site`` when the management port opens.
 
 Invariant: nothing here changes the broker; routes do, by the same calls as ``amqp``.
 """
@@ -13,7 +11,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
+
+from pydantic import BaseModel
 
 from hareline.administration import Administration
 from hareline.amqp.context import Context
@@ -21,12 +21,25 @@ from hareline.auth.users import UserRegistry
 from hareline.broker.vhost import VirtualHost
 from hareline.management.authentication import Authenticator
 from hareline.management.change_log import CALLER, ChangeLog
-from hareline.management.health import Health
 from hareline.metrics.source import MetricsSource
 from hareline.settings import Settings
 from hareline.statistics.facts import NodeFacts as ProcessFacts
 from hareline.statistics.facts import TlsFacts
 from hareline.statistics.sampler import Sampler
+
+
+class Health(BaseModel):
+    """The answer to a health check.
+
+    ``alarms``: the resources that are short; each of them blocks connections that publish.
+    ``store``: whether persistent messages are stored. ``reason``: what is wrong, as text.
+    """
+
+    status: Literal["ok", "failed", "stopping"]
+    alarms: list[str] = []
+    publishers_blocked: bool = False
+    store: Literal["ok", "refusing", "failed"] = "ok"
+    reason: str = ""
 
 
 class ListenerFacts(NamedTuple):
@@ -70,8 +83,7 @@ class NodeFacts:
 
 @dataclass(slots=True)
 class Site:
-    """``sampler`` (``hareline.statistics``), ``administration`` and ``metrics`` are None where the
-    broker has none.
+    """``sampler`` (``hareline.statistics``) and ``metrics`` are None where the broker has none.
 
     ``changes``: what changed since the port opened; None before.
     """
@@ -80,8 +92,8 @@ class Site:
     authenticator: Authenticator
     settings: Callable[[], Settings]
     node: NodeFacts
+    administration: Administration
     sampler: Sampler | None = None
-    administration: Administration | None = None
     metrics: MetricsSource | None = None
     changes: ChangeLog | None = None
 

@@ -1,8 +1,7 @@
-"""What consumers have and have not acknowledged: the messages of a queue, a channel or a consumer.
+"""Deliveries that are not acknowledged: the messages of a queue, a channel or a consumer.
 
-Paths of ours. A page shows each delivery with its message as browse does, and with its delivery
-tag, its age and who has it; nothing is disturbed. Pages go by connection, channel and tag, so the
-oldest deliveries of a channel come first. docs/message-operations.md is the page.
+A page shows each with its message as browse does, its delivery tag, its age and who has it. Pages
+go by connection, channel and tag, so the oldest deliveries of a channel come first.
 
 Invariant: a message is shown only to users with the right to read its queue, and a channel only to
 those who may see its connection.
@@ -15,36 +14,24 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any, Final, Literal, NamedTuple, cast, get_args
 
-from fastapi import APIRouter, Request
-from fastapi.responses import Response
 from pydantic import BaseModel
+from starlette.responses import Response
 
 from hareline.amqp.channel import Channel
 from hareline.amqp.connection import Connection
 from hareline.amqp.consuming import ChannelConsumer
 from hareline.broker.operations.walking import messages_of
 from hareline.errors import AmqpError
-from hareline.management.api.access import caller
-from hareline.management.api.answers import not_found
-from hareline.management.api.changing import (
-    Entered,
-    bad_request,
-    enter,
-    entered_by,
-    queue_name_in,
-)
-from hareline.management.api.consumers import age_s, holder_json
-from hareline.management.api.listing import Pieces, natural
-from hareline.management.api.live import channels_of, find_channel
+from hareline.management.api.answers import bad_request, not_found
+from hareline.management.api.call import Call, Routes
+from hareline.management.api.connections import age_s, channels_of, find_channel, holder_json
+from hareline.management.api.listing import Pieces
 from hareline.management.api.message_json import Encoding, Shown, browsed_message
 from hareline.management.api.messages import COUNT_MAX, PAGE_BYTES_MAX, MessageInfo
-from hareline.management.api.openapi import one_route
 from hareline.management.api.running import run_to_end
 from hareline.management.api.site import Site
-from hareline.management.bodies import answer_under_way
-from hareline.management.pace import pace_of
-from hareline.management.paths import name_in_path
 from hareline.management.refusals import Refusal
+from hareline.management.routes import integer, parameter
 from hareline.management.strict_json import encoded
 from hareline.queues.core.entry import QueueEntry
 from hareline.queues.queue import Queue
@@ -56,6 +43,14 @@ LOOKED_AT_ONCE: Final = 1_024  # deliveries, in some 0.2 ms
 _ENCODINGS: Final = get_args(Encoding)
 _POSITION_MAX: Final = 1_024
 _DIGITS_MAX: Final = 20
+_PARAMETERS: Final = (
+    parameter("count", integer(1, COUNT_MAX, COUNT), "Messages of a page."),
+    parameter("position", "string", "Where the page before ended."),
+    parameter("truncate", integer(0, PAGE_BYTES_MAX, TRUNCATE), "Octets of each body."),
+    parameter("encoding", {"type": "string", "enum": list(_ENCODINGS)}, "Of bodies."),
+)
+
+routes = Routes("messages")
 
 
 class HolderInfo(BaseModel):
@@ -118,54 +113,48 @@ _Wanted = Callable[[QueueEntry], Queue | None]
 _Places = Iterable[tuple[Connection, Channel]]
 
 
-def router(site: Site) -> APIRouter:
-    """The routes."""
-    router = APIRouter(tags=["messages"])
-
-    @router.get("/api/queues/{vhost}/{queue}/unacknowledged", **_page_route())
-    async def of_queue(request: Request) -> Response:
-        """The messages of a queue that were delivered and are not acknowledged."""
-        entered = await enter(site, request)
-        queue = entered.queue(queue_name_in(request), "read")
-        places = _in_order(entered)
-        return await _answer(
-            entered, request, places, lambda entry: queue if is_of(entry, queue) else None
-        )
-
-    @router.get("/api/channels/{channel}/unacknowledged", **_page_route())
-    async def of_channel(request: Request) -> Response:
-        """The messages that a channel has not acknowledged, of queues that the user may read."""
-        who = await caller(site, request)
-        async with pace_of(request).share() as share:
-            name = name_in_path(request.path_params["channel"])
-            connection, channel = await find_channel(site, who, name, share)
-        entered = entered_by(site, request, who, channel.vhost.name)
-        queues = _ReadableQueues(entered)
-        return await _answer(entered, request, [(connection, channel)], queues.of, queues)
-
-    @router.get(
-        "/api/consumers/{vhost}/{connection}/{channel}/{consumer}/unacknowledged", **_page_route()
+@routes(
+    "GET /api/queues/{vhost}/{queue}/unacknowledged",
+    gives=UnackedPage,
+    parameters=_PARAMETERS,
+    enters=True,
+)
+async def of_queue(call: Call) -> Response:
+    """The messages of a queue that were delivered and are not acknowledged."""
+    queue = call.queue_in_path("read")
+    return await _answer(
+        call, _in_order(call), lambda entry: queue if is_of(entry, queue) else None
     )
-    async def of_consumer(request: Request) -> Response:
-        """The messages that a consumer has not acknowledged."""
-        who = await caller(site, request)
-        entered = entered_by(site, request, who, name_in_path(request.path_params["vhost"]))
-        parameters = request.path_params
-        name = f"{name_in_path(parameters['connection'])} ({name_in_path(parameters['channel'])})"
-        async with pace_of(request).share() as share:
-            connection, channel = await find_channel(site, who, name, share)
-        consumer = channel.consumers.by_tag.get(name_in_path(parameters["consumer"]))
-        if consumer is None or channel.vhost is not entered.vhost:
-            raise not_found()
-        queue = entered.queue(consumer.queue.name, "read")
-        return await _answer(
-            entered,
-            request,
-            [(connection, channel)],
-            lambda entry: queue if entry.consumer is consumer else None,
-        )
 
-    return router
+
+@routes("GET /api/channels/{channel}/unacknowledged", gives=UnackedPage, parameters=_PARAMETERS)
+async def of_channel(call: Call) -> Response:
+    """The messages that a channel has not acknowledged, of queues that the user may read."""
+    async with call.pace.share() as share:
+        connection, channel = await find_channel(call.site, call.who, call.name("channel"), share)
+    call.enter(channel.vhost.name)
+    queues = _ReadableQueues(call)
+    return await _answer(call, [(connection, channel)], queues.of, queues)
+
+
+@routes(
+    "GET /api/consumers/{vhost}/{connection}/{channel}/{consumer}/unacknowledged",
+    gives=UnackedPage,
+    parameters=_PARAMETERS,
+    enters=True,
+)
+async def of_consumer(call: Call) -> Response:
+    """The messages that a consumer has not acknowledged."""
+    name = f"{call.name('connection')} ({call.name('channel')})"
+    async with call.pace.share() as share:
+        connection, channel = await find_channel(call.site, call.who, name, share)
+    consumer = channel.consumers.by_tag.get(call.name("consumer"))
+    if consumer is None or channel.vhost is not call.vhost:
+        raise not_found()
+    queue = call.queue(consumer.queue.name, "read")
+    return await _answer(
+        call, [(connection, channel)], lambda entry: queue if entry.consumer is consumer else None
+    )
 
 
 class _ReadableQueues:
@@ -174,8 +163,8 @@ class _ReadableQueues:
     ``hidden``: deliveries of other queues that were asked for.
     """
 
-    def __init__(self, entered: Entered) -> None:
-        self._entered = entered
+    def __init__(self, call: Call) -> None:
+        self._call = call
         self._by_name: dict[str, Queue | None] = {}
         self.hidden = 0
 
@@ -192,7 +181,7 @@ class _ReadableQueues:
 
     def _readable(self, name: str) -> Queue | None:
         try:
-            return self._entered.queue(name, "read")
+            return self._call.queue(name, "read")
         except (Refusal, AmqpError):  # not there, not allowed, or exclusive
             return None
 
@@ -200,16 +189,16 @@ class _ReadableQueues:
 # ------------------------------------------------------------------------------------ the walk
 
 
-def _in_order(entered: Entered) -> Iterator[tuple[Connection, Channel]]:
+def _in_order(call: Call) -> Iterator[tuple[Connection, Channel]]:
     """The channels in a virtual host, in the order of pages."""
     connections = [
         (each.connected_ms, each.transport.connection_name, each)
-        for each in list(entered.site.context.connections)
+        for each in list(call.site.context.connections)
         if isinstance(each, Connection) and each.client.is_open
     ]
     connections.sort(key=itemgetter(0, 1))  # nearly so already
     for _, _, connection in connections:
-        if connection.client.is_open and connection.client.vhost is entered.vhost:
+        if connection.client.is_open and connection.client.vhost is call.vhost:
             for channel in channels_of(connection):
                 yield connection, channel
 
@@ -263,27 +252,26 @@ def _shown_bytes(entry: QueueEntry, shown: Shown) -> int:
 
 
 async def _answer(
-    entered: Entered,
-    request: Request,
+    call: Call,
     places: _Places,
     wanted: _Wanted,
     queues: _ReadableQueues | None = None,
 ) -> Response:
-    count = natural(request, "count", COUNT, 1, COUNT_MAX)
-    after = _place_of(request.query_params.get("position"))
-    truncate = natural(request, "truncate", TRUNCATE, 0, PAGE_BYTES_MAX)
-    encoding = request.query_params.get("encoding", "auto")
+    count = call.number("count", COUNT, 1, COUNT_MAX)
+    after = _place_of(call.query.get("position"))
+    truncate = call.number("truncate", TRUNCATE, 0, PAGE_BYTES_MAX)
+    encoding = call.query.get("encoding", "auto")
     if encoding not in _ENCODINGS:
         raise bad_request(f"encoding: must be one of {', '.join(_ENCODINGS)}")
     shown = Shown(cast("Encoding", encoding), truncate)
     page = _Page()
     found = Pieces()
-    with answer_under_way(request, entered.site.context.limits.max_message_bytes) as held:
-        await run_to_end(entered, request, _fill(page, places, wanted, count, after, shown))
-        async with pace_of(request).share() as share:
+    with call.held_answer() as held:
+        await run_to_end(call, _fill(page, places, wanted, count, after, shown))
+        async with call.pace.share() as share:
             for each in page.found:
                 [message] = messages_of(each.queue, [each.entry])
-                beside = _delivery_json(entered.site, each)
+                beside = _delivery_json(call.site, each)
                 steps = browsed_message(each.entry, message, shown, beside)
                 found.add_parts((await share.take(steps)).parts)
                 held.resize(found.size)
@@ -325,31 +313,3 @@ def _place_of(text: str | None) -> _Place | None:
         raise bad_request(f"position: '{text[:80]}' is not a position that a page ended with")
     connected_ms, number, tag = map(int, numbers)
     return _Place(connected_ms, parts[3], number, tag)
-
-
-def _page_route() -> dict[str, Any]:
-    parameters = [
-        _parameter("count", "Messages of a page.", _integer(1, COUNT_MAX, COUNT)),
-        _parameter("position", "Where the page before ended.", {"type": "string"}),
-        _parameter("truncate", "Octets of each body.", _integer(0, PAGE_BYTES_MAX, TRUNCATE)),
-        _parameter(
-            "encoding",
-            "Of bodies.",
-            {"type": "string", "enum": list(_ENCODINGS)},
-        ),
-    ]
-    return {**one_route(UnackedPage), "openapi_extra": {"parameters": parameters}}
-
-
-def _parameter(name: str, description: str, schema: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "name": name,
-        "in": "query",
-        "required": False,
-        "description": description,
-        "schema": schema,
-    }
-
-
-def _integer(minimum: int, maximum: int, default: int) -> dict[str, Any]:
-    return {"type": "integer", "minimum": minimum, "maximum": maximum, "default": default}

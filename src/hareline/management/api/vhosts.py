@@ -1,37 +1,29 @@
-"""``/api/vhosts``: virtual hosts, made, changed, protected and deleted.
+"""Virtual hosts: made, changed, protected and deleted; and their limits.
 
 Invariant: a user sees the virtual hosts it may enter, a monitoring one all of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from fastapi import APIRouter, Request
-from fastapi.responses import Response
 from pydantic import BaseModel
+from starlette.responses import Response
 
 from hareline.auth.users import INTERNAL
 from hareline.broker.vhost import VirtualHost
-from hareline.management.api.access import caller
-from hareline.management.api.administering import (
-    Body,
-    administration_of,
-    answer_done,
-    answer_put,
-    body_of,
-    changer,
-    changer_with_body,
-    name_of,
-    settle_change,
-)
-from hareline.management.api.answers import answer, no_content
+from hareline.management.api.answers import no_content
+from hareline.management.api.call import Body, Call, Routes
 from hareline.management.api.listing import listing, picked_columns
-from hareline.management.api.openapi import body_route, list_route, one_route
 from hareline.management.api.rates import Rates
 from hareline.management.api.site import Site
-from hareline.management.pace import pace_of
+from hareline.management.api.users import LimitBody
+from hareline.management.pace import Pace
+from hareline.management.refusals import answer
+
+routes = Routes("vhosts")
+limits_routes = Routes("limits")
 
 
 class VhostInfo(BaseModel):
@@ -70,96 +62,92 @@ class Depths(NamedTuple):
     unacked: int
 
 
-def router(site: Site) -> APIRouter:
-    """The routes."""
-    router = APIRouter(tags=["vhosts"])
-
-    @router.get("/api/vhosts", **list_route(VhostInfo))
-    async def vhosts(request: Request) -> Response:
-        """The virtual hosts that the user sees."""
-        found = (await caller(site, request)).vhosts()
-        rates, depths = Rates(site, request), await _depths(request, found)
-
-        def describe(vhost: VirtualHost) -> Mapping[str, Any]:
-            return describe_vhost(site, vhost, rates, depths[vhost.name])
-
-        return await listing(request, found, describe, ("name",), name_of=_name)
-
-    @router.get("/api/vhosts/{vhost}", **one_route(VhostInfo))
-    async def vhost(request: Request) -> Response:
-        """One virtual host."""
-        who = await caller(site, request)
-        found = who.vhost(name_of(request, "vhost"))
-        depths = (await _depths(request, [found]))[found.name]
-        row = describe_vhost(site, found, Rates(site, request), depths)
-        return answer(picked_columns(request, row))
-
-    @router.put("/api/vhosts/{vhost}", **body_route(VhostBody))
-    async def put_vhost(request: Request) -> Response:
-        """Make a virtual host, which the user may then use, or change what is said of it."""
-        who, octets = await changer_with_body(site, request)
-        body = body_of(VhostBody, octets)
-        name, administration = name_of(request, "vhost"), administration_of(site)
-        is_new = administration.vhosts.put(
-            name,
-            description=body.description,
-            tags=_tags(body.tags),
-            default_queue_type=_queue_type(body.default_queue_type or body.defaultqueuetype),
-            tracing=None if body.tracing is None else body.tracing in (True, "true"),
-            is_protected=body.protected_from_deletion,
-            by=who.user.name,
-        )
-        # who makes one may use it, as in RabbitMQ; another authority is not told
-        if is_new and who.user.backend == INTERNAL and not who.may_enter(name):
-            await settle_change(site)
-            who = await changer(site, request)
-            administration.users.put_permission(
-                who.user.name, name, ".*", ".*", ".*", by=who.user.name
-            )
-            await settle_change(site, "so its maker has no permissions in it")
-        return await answer_put(site, is_new)
-
-    @router.delete("/api/vhosts/{vhost}", **one_route(None))
-    async def delete_vhost(request: Request) -> Response:
-        """Delete a virtual host with all that is in it; its connections are closed."""
-        await changer(site, request)
-        vhosts, name = administration_of(site).vhosts, name_of(request, "vhost")
-        await pace_of(request).run(vhosts.end_connections(name))
-        who = await changer(site, request)  # of many connections it takes long
-        vhosts.delete(name, by=who.user.name)
-        return await answer_done(site)
-
-    @router.post("/api/vhosts/{vhost}/start/{node}", **one_route(None))
-    async def start_vhost(request: Request) -> Response:
-        """Nothing: a virtual host that is there runs. For tools that ask for it."""
-        await caller(site, request, "administrator")
-        administration_of(site).vhosts.lookup(name_of(request, "vhost"))
-        return no_content()
-
-    async def protect(request: Request, is_protected: bool) -> Response:
-        who = await changer(site, request)
-        vhosts = administration_of(site).vhosts
-        vhost = vhosts.lookup(name_of(request, "vhost"))
-        vhosts.put(vhost.name, is_protected=is_protected, by=who.user.name)
-        return await answer_done(site)
-
-    @router.post("/api/vhosts/{vhost}/deletion/protection", **one_route(None))
-    async def protect_vhost(request: Request) -> Response:
-        """Refuse to delete the virtual host from now on."""
-        return await protect(request, True)
-
-    @router.delete("/api/vhosts/{vhost}/deletion/protection", **one_route(None))
-    async def release_vhost(request: Request) -> Response:
-        """Let the virtual host be deleted again."""
-        return await protect(request, False)
-
-    return router
+@routes("GET /api/vhosts", lists=VhostInfo)
+async def vhosts(call: Call) -> Response:
+    """The virtual hosts that the user sees."""
+    found = call.who.vhosts()
+    rates, depths = Rates(call), await _depths(call.pace, found)
+    return await listing(
+        call,
+        found,
+        lambda vhost: describe_vhost(call.site, vhost, rates, depths[vhost.name]),
+        ("name",),
+        name_of=lambda vhost: vhost.name,
+    )
 
 
-async def _depths(request: Request, vhosts: Iterable[VirtualHost]) -> dict[str, Depths]:
+@routes("GET /api/vhosts/{vhost}", gives=VhostInfo)
+async def vhost(call: Call) -> Response:
+    """One virtual host."""
+    found = call.vhost
+    depths = (await _depths(call.pace, [found]))[found.name]
+    row = describe_vhost(call.site, found, Rates(call), depths)
+    return answer(picked_columns(call, row))
+
+
+@routes("PUT /api/vhosts/{vhost}", body=VhostBody, needs="administrator", changes=True)
+async def put_vhost(call: Call) -> Response:
+    """Make a virtual host, which the user may then use, or change what is said of it."""
+    body = call.body(VhostBody)
+    name, administration = call.name("vhost"), call.administration
+    is_new = administration.vhosts.put(
+        name,
+        description=body.description,
+        tags=_tags(body.tags),
+        default_queue_type=_queue_type(body.default_queue_type or body.defaultqueuetype),
+        tracing=None if body.tracing is None else body.tracing in (True, "true"),
+        is_protected=body.protected_from_deletion,
+        by=call.by,
+    )
+    # who makes one may use it, as in RabbitMQ; another authority is not told
+    if is_new and call.who.user.backend == INTERNAL and not call.who.may_enter(name):
+        await call.settle_change()
+        await call.take_turn()
+        administration.users.put_permission(call.by, name, ".*", ".*", ".*", by=call.by)
+        await call.settle_change("so its maker has no permissions in it")
+    return await call.put_done(is_new)
+
+
+@routes("DELETE /api/vhosts/{vhost}", needs="administrator", changes=True)
+async def delete_vhost(call: Call) -> Response:
+    """Delete a virtual host with all that is in it; its connections are closed."""
+    vhosts, name = call.administration.vhosts, call.name("vhost")
+    await call.pace.run(vhosts.end_connections(name))
+    await call.take_turn()  # of many connections it takes long
+    vhosts.delete(name, by=call.by)
+    return await call.done()
+
+
+@routes("POST /api/vhosts/{vhost}/start/{node}", needs="administrator")
+async def start_vhost(call: Call) -> Response:
+    """Nothing: a virtual host that is there runs. For tools that ask for it."""
+    call.administration.vhosts.lookup(call.name("vhost"))
+    return no_content()
+
+
+@routes("POST /api/vhosts/{vhost}/deletion/protection", needs="administrator", changes=True)
+async def protect_vhost(call: Call) -> Response:
+    """Refuse to delete the virtual host from now on."""
+    return await _protect(call, is_protected=True)
+
+
+@routes("DELETE /api/vhosts/{vhost}/deletion/protection", needs="administrator", changes=True)
+async def release_vhost(call: Call) -> Response:
+    """Let the virtual host be deleted again."""
+    return await _protect(call, is_protected=False)
+
+
+async def _protect(call: Call, *, is_protected: bool) -> Response:
+    vhosts = call.administration.vhosts
+    vhost = vhosts.lookup(call.name("vhost"))
+    vhosts.put(vhost.name, is_protected=is_protected, by=call.by)
+    return await call.done()
+
+
+async def _depths(pace: Pace, vhosts: Iterable[VirtualHost]) -> dict[str, Depths]:
     """How many messages there are in each of these, by its name."""
     depths = {}
-    async with pace_of(request).share() as share:
+    async with pace.share() as share:
         for vhost in vhosts:
             ready = unacked = 0
             for queue in list(vhost.queues.values()):
@@ -172,7 +160,7 @@ async def _depths(request: Request, vhosts: Iterable[VirtualHost]) -> dict[str, 
 
 def describe_vhost(site: Site, vhost: VirtualHost, rates: Rates, counted: Depths) -> dict[str, Any]:
     """A virtual host as JSON; its counters of messages are those of the last sample."""
-    vhosts = administration_of(site).vhosts
+    vhosts = site.administration.vhosts
     record = vhosts.record(vhost.name)
     queue_type = record.default_queue_type or "classic"
     is_set = vhosts.origins.fixes_vhost(vhost.name)
@@ -204,10 +192,6 @@ def describe_vhost(site: Site, vhost: VirtualHost, rates: Rates, counted: Depths
     }
 
 
-def _name(vhost: VirtualHost) -> str:
-    return vhost.name
-
-
 def _tags(tags: str | list[str] | None) -> list[str] | None:
     if tags is None:
         return None
@@ -218,3 +202,51 @@ def _tags(tags: str | list[str] | None) -> list[str] | None:
 def _queue_type(given: str | None) -> str | None:
     """RabbitMQ's tools say "undefined" where none was chosen."""
     return None if given in ("undefined", "default") else given
+
+
+# -------------------------------------------------------------------------------------- limits
+
+
+class VhostLimits(BaseModel):
+    """The limits of a virtual host: ``max-connections``, ``max-queues`` and further ones."""
+
+    vhost: str
+    value: dict[str, int]
+
+
+@limits_routes("GET /api/vhost-limits", gives=list[VhostLimits])
+async def vhost_limits(call: Call) -> Response:
+    """The limits of all virtual hosts that the user sees."""
+    return answer(_limits(call, call.who.vhosts()))
+
+
+@limits_routes("GET /api/vhost-limits/{vhost}", gives=list[VhostLimits])
+async def limits_of_vhost(call: Call) -> Response:
+    """The limits of a virtual host, as an array of one or none."""
+    return answer(_limits(call, [call.vhost]))
+
+
+@limits_routes(
+    "PUT /api/vhost-limits/{vhost}/{limit}", body=LimitBody, needs="administrator", changes=True
+)
+async def put_vhost_limit(call: Call) -> Response:
+    """Set a limit of a virtual host."""
+    value = call.body(LimitBody).value
+    call.administration.vhosts.set_limit(call.name("vhost"), call.name("limit"), value, by=call.by)
+    return await call.done()
+
+
+@limits_routes("DELETE /api/vhost-limits/{vhost}/{limit}", needs="administrator", changes=True)
+async def delete_vhost_limit(call: Call) -> Response:
+    """Lift a limit of a virtual host."""
+    call.administration.vhosts.clear_limit(call.name("vhost"), call.name("limit"), by=call.by)
+    return await call.done()
+
+
+def _limits(call: Call, vhosts: list[VirtualHost]) -> list[dict[str, object]]:
+    limits = call.administration.vhosts.limits
+    return [
+        {"vhost": each.name, "value": dict(limits(each.name))}
+        for each in vhosts
+        if limits(each.name)
+    ]

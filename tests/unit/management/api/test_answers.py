@@ -14,12 +14,12 @@ from hareline.errors import (
 )
 from hareline.management.api.answers import (
     amqp_refusal,
-    answer,
     created,
     instant,
     no_content,
     not_found,
 )
+from hareline.management.refusals import answer
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hareline.management.api.definitions_body import definitions_in
+from hareline.management.api.definitions import definitions_in
 from tests.support.examples import examples
 
 FILE = {"rabbit_version": "3.10.8", "queues": [{"name": f"q{number}"} for number in range(50)]}

@@ -9,13 +9,14 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 import pytest
-from fastapi import FastAPI, Request
-from fastapi.responses import StreamingResponse
-from starlette.requests import ClientDisconnect
+from starlette.applications import Starlette
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import StreamingResponse
 
 from hareline.management.api import listing as listing_module
+from hareline.management.api.answers import PAGE_SIZE, PAGE_SIZE_MAX
+from hareline.management.api.call import Call
 from hareline.management.api.listing import Pieces, answer_with_list, listing, picked
-from hareline.management.api.openapi import PAGE_SIZE, PAGE_SIZE_MAX
 from hareline.management.bodies import BodiesInFlight
 from hareline.management.pace import Pace
 from hareline.management.refusals import Refusal
@@ -23,10 +24,12 @@ from hareline.management.refusals import Refusal
 Row = dict[str, Any]
 
 
-def request(query: str = "") -> Request:
-    app = FastAPI()
+def call(query: str = "") -> Call:
+    app = Starlette()
     app.state.pace = Pace()
-    return Request({"type": "http", "query_string": query.encode(), "headers": [], "app": app})
+    scope = {"type": "http", "query_string": query.encode(), "headers": [], "app": app}
+    nothing = cast("Any", None)
+    return Call(nothing, Request(scope), nothing)
 
 
 class Rows:
@@ -50,7 +53,7 @@ class Rows:
             "messages": lambda number: number * 7 % 10,
         }
         answer = await listing(
-            request(query),
+            call(query),
             range(count),
             self.describe,
             name_of=(lambda number: f"q{number}") if self.has_keys else None,
@@ -98,7 +101,7 @@ async def test_what_is_not_wanted_is_not_in_the_list_and_not_counted() -> None:
         return {"name": f"q{number}"}
 
     answer = await listing(
-        request("page=1&page_size=2&name=q"),
+        call("page=1&page_size=2&name=q"),
         range(1_000),
         describe,
         ("name",),
@@ -180,7 +183,7 @@ async def test_blocks_that_are_sorted_apart_are_merged(
 async def test_columns_of_all_kinds_of_values_can_be_sorted_by() -> None:
     values: list[object] = [None, True, 2, 1.5, "b", "a", ["x"], {"k": 1}, math.nan]
     answer = await listing(
-        request("sort=value"),
+        call("sort=value"),
         values,
         lambda value: {"value": value, "name": repr(value)},
         ("name",),
@@ -249,15 +252,15 @@ async def test_an_object_with_a_list_has_the_columns_asked_for(query: str, wante
     row = {"name": "q", "rows": [{"a": each, "b": {"c": each}} for each in (1, 2)], "last": 3}
     assert picked_of(query, row) == wanted
     async with Pace().share() as share:
-        answer = await answer_with_list(request(query), row, "rows", share)
+        answer = await answer_with_list(call(query), row, "rows", share)
     assert json.loads(bytes(answer.body)) == wanted
     async with Pace().share() as share:
-        answer = await answer_with_list(request(), {**row, "rows": []}, "rows", share)
+        answer = await answer_with_list(call(), {**row, "rows": []}, "rows", share)
     assert json.loads(bytes(answer.body)) == {**row, "rows": []}
 
 
 def picked_of(query: str, row: Row) -> Row:
-    return dict(listing_module.picked_columns(request(query), row))
+    return dict(listing_module.picked_columns(call(query), row))
 
 
 async def test_a_long_list_of_an_object_is_encoded_in_shares() -> None:
@@ -274,7 +277,7 @@ async def test_a_long_list_of_an_object_is_encoded_in_shares() -> None:
     task = asyncio.create_task(others())
     rows = [{"tag": "x" * 100_000} for _ in range(30)]
     async with Pace(share_s=0).share() as share:
-        answer = await answer_with_list(request(), {"name": "q", "rows": rows}, "rows", share)
+        answer = await answer_with_list(call(), {"name": "q", "rows": rows}, "rows", share)
     is_done = True
     await task
     assert turns >= len(rows)

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hareline.management.api import long_bodies
-from hareline.management.api.long_bodies import LongText, Steps, T, cut_long_text
+from hareline.management.api import message_json
+from hareline.management.api.message_json import LongText, Steps, T, cut_long_text
 
 
 def finish(steps: Steps[T]) -> tuple[T, int]:
@@ -29,8 +29,8 @@ def finish(steps: Steps[T]) -> tuple[T, int]:
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """Texts above 32 octets are long, and decoded 16 at a time."""
-    monkeypatch.setattr(long_bodies, "LONG_BYTES", 32)
-    monkeypatch.setattr(long_bodies, "PIECE_BYTES", 16)
+    monkeypatch.setattr(message_json, "LONG_BYTES", 32)
+    monkeypatch.setattr(message_json, "PIECE_BYTES", 16)
 
 
 def joined(steps: Steps[list[bytes]]) -> bytes:
@@ -77,7 +77,7 @@ def test_what_is_no_json_is_left_to_the_parser(octets: bytes) -> None:
 
 
 def test_what_stands_beside_a_text_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(long_bodies, "REST_BYTES", 64)
+    monkeypatch.setattr(message_json, "REST_BYTES", 64)
     octets = json.dumps({"payload": "x" * 100, "other": "y" * 100}).encode()
     with pytest.raises(ValueError, match="beside 'payload'"):
         finish(cut_long_text(octets, "payload"))
@@ -94,8 +94,8 @@ def test_many_quotes_are_looked_for_in_steps() -> None:
 @given(st.text(min_size=33))
 def test_any_text_comes_out_as_the_parser_has_it(text: str) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(long_bodies, "LONG_BYTES", 32)
-        patch.setattr(long_bodies, "PIECE_BYTES", 16)
+        patch.setattr(message_json, "LONG_BYTES", 32)
+        patch.setattr(message_json, "PIECE_BYTES", 16)
         for is_ascii in (True, False):
             octets = json.dumps({"payload": text}, ensure_ascii=is_ascii).encode()
             _, found = cut(octets)
@@ -112,7 +112,7 @@ def test_any_octets_come_out_as_the_parser_has_them_or_not_at_all(octets: bytes)
     except (ValueError, RecursionError):
         expected = None
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(long_bodies, "PIECE_BYTES", 16)
+        patch.setattr(message_json, "PIECE_BYTES", 16)
         try:
             found = joined(LongText(whole, 1, len(whole) - 1).decoded("strict"))
         except ValueError:

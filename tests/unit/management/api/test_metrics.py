@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from hareline.management.api import metrics
-from hareline.management.api.metrics import CHUNK_CHARACTERS, _Scrape, _Scrapes
+from hareline.management.api.metrics import CHUNK_CHARACTERS, Scrapes, _Scrape
 from hareline.management.listener import TRANSPORT
 from hareline.management.pace import Pace
 from hareline.management.refusals import Refusal
@@ -27,7 +27,7 @@ def pieces(count: int) -> Iterator[str]:
 
 
 async def test_a_client_that_does_not_read_holds_up_no_other() -> None:
-    scrapes, pace = _Scrapes(), Pace()
+    scrapes, pace = Scrapes(), Pace()
     stuck = scrapes.chunks(pieces(10), pace)
     assert len(await anext(stuck)) == CHUNK_CHARACTERS
     text = [chunk async for chunk in scrapes.chunks(pieces(10), pace)]
@@ -49,7 +49,7 @@ async def test_others_come_between_two_chunks() -> None:
             await asyncio.sleep(0)
 
     counting = asyncio.create_task(count_rounds())
-    chunks = [chunk async for chunk in _Scrapes().chunks(pieces(20), Pace())]
+    chunks = [chunk async for chunk in Scrapes().chunks(pieces(20), Pace())]
     is_over = True
     await counting
     assert rounds >= len(chunks) - 1
@@ -85,9 +85,10 @@ async def test_a_client_that_takes_too_long_is_dropped(monkeypatch: pytest.Monke
 
 async def test_more_than_a_few_at_a_time_are_refused() -> None:
     settings = SimpleNamespace(metrics=SimpleNamespace(authentication=False))
-    site: Any = SimpleNamespace(metrics=object(), settings=lambda: settings)
-    scrapes = _Scrapes()
+    site = SimpleNamespace(metrics=object(), settings=lambda: settings)
+    scrapes = Scrapes()
     scrapes.count = metrics.SCRAPES_MAX
+    call: Any = SimpleNamespace(site=site, kept=lambda _: scrapes)
     with pytest.raises(Refusal) as refused:
-        await metrics.answer_scrape(site, scrapes, object(), lambda _: iter(()))  # type: ignore[arg-type]
+        await metrics.scrape(call, lambda _: iter(()))
     assert refused.value.status == 503

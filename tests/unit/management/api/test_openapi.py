@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastapi import APIRouter, FastAPI
 from openapi_spec_validator import validate
 from pydantic import BaseModel
+from starlette.responses import Response
 
-from hareline.management.api.openapi import body_route, description_of, list_route, one_route
+from hareline.management.api.call import Call, Routes
+from hareline.management.routes import document_of
 
 
 class Part(BaseModel):
@@ -20,20 +21,18 @@ class Thing(BaseModel):
     parts: list[Part] = []
 
 
-async def nothing() -> None:
-    """Do nothing."""
-
-
 def described() -> dict[str, Any]:
-    router = APIRouter()
-    router.add_api_route("/things", nothing, name="list", **list_route(Thing))
-    router.add_api_route("/things/{shelf}/{thing}", nothing, name="one", **one_route(Thing))
-    router.add_api_route(
-        "/things/{shelf}/{thing}", nothing, name="put", methods=["PUT"], **body_route(Thing)
-    )
-    app = FastAPI()
-    app.include_router(router)
-    return description_of(app)
+    routes = Routes("things")
+
+    @routes("GET /things", name="list", lists=Thing)
+    @routes("GET /things/{shelf}/{thing}", name="one", gives=Thing)
+    @routes("PUT /things/{shelf}/{thing}", name="put", body=Thing)
+    async def nothing(_call: Call) -> Response:
+        """Do nothing."""
+        raise NotImplementedError
+
+    site: Any = None
+    return document_of([row.bound_to(site) for row in routes.rows], "Things", "1")
 
 
 def test_the_document_is_valid() -> None:

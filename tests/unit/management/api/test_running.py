@@ -34,25 +34,26 @@ class Scene:
             clock=SimpleNamespace(refresh=lambda: None),
             report=lambda event, **fields: self.reports.append(fields),
         )
-        self.entered: Any = SimpleNamespace(
+        self.call: Any = SimpleNamespace(
             site=SimpleNamespace(context=context),
-            user=SimpleNamespace(name="someone"),
+            by="someone",
             vhost=SimpleNamespace(
                 name="/", queues={}, environment=SimpleNamespace(store=self.store)
             ),
             renew=self._renew,
-        )
-        state = SimpleNamespace(pace=Pace(share_s=0))
-        self.request: Any = SimpleNamespace(
-            app=SimpleNamespace(state=state),
-            is_disconnected=self._is_disconnected,
-            query_params={},
+            wait_until_durable=self._wait_until_durable,
+            pace=Pace(share_s=0),
+            request=SimpleNamespace(is_disconnected=self._is_disconnected),
+            flag=lambda _name: False,
         )
 
     def _renew(self) -> None:
         self.renewals += 1
         if self.refusal is not None:
             raise self.refusal
+
+    async def _wait_until_durable(self, ticket: int) -> None:
+        assert ticket == 0
 
     async def _is_disconnected(self) -> bool:
         self.looks += 1
@@ -72,13 +73,13 @@ def scene(monkeypatch: pytest.MonkeyPatch) -> Scene:
 
 
 async def test_rights_are_looked_at_in_each_share(scene: Scene) -> None:
-    await run_to_end(scene.entered, scene.request, scene.work(3))
+    await run_to_end(scene.call, scene.work(3))
     assert scene.renewals == 4
 
 
 @pytest.mark.parametrize("refusal", [AccessRefused("no"), Refusal(404, "not_found", "gone")])
 async def test_who_may_not_go_on_does_not(scene: Scene, refusal: Exception) -> None:
-    shares = in_shares(scene.entered, scene.request, scene.work(9))
+    shares = in_shares(scene.call, scene.work(9))
     await anext(shares)
     scene.refusal = refusal
     with pytest.raises(type(refusal)):
@@ -92,14 +93,14 @@ async def test_a_client_that_has_gone_is_noticed_while_the_store_does_not_keep_u
     scene.store.is_behind = True
     scene.leaves_after = 20
     with pytest.raises(Refusal) as refused:
-        await run_to_end(scene.entered, scene.request, scene.work(9))
+        await run_to_end(scene.call, scene.work(9))
     assert refused.value.status == 499
     assert scene.steps == 1
 
 
 async def test_it_waits_for_the_store(scene: Scene) -> None:
     scene.store.is_behind = True
-    shares = in_shares(scene.entered, scene.request, scene.work(2))
+    shares = in_shares(scene.call, scene.work(2))
     for _ in range(5):
         await anext(shares)
     assert scene.steps == 1
@@ -131,7 +132,7 @@ async def test_an_operation_that_ends_early_says_what_it_has_done(
         raise AssertionError("it went on")
 
     with pytest.raises(Refusal) as ended:
-        await run(scene.entered, scene.request, "q", "move", "moved", steps(), outcome)
+        await run(scene.call, "q", "move", "moved", steps(), outcome)
     assert ended.value.status == status
     assert ended.value.headers == getattr(refusal, "headers", {})
     assert ended.value.details == {

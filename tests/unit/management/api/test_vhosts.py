@@ -23,10 +23,8 @@ async def test_messages_are_summed_up_while_others_have_their_turn() -> None:
         queue = SimpleNamespace(ready_count=3, unacked_count=2)
         return SimpleNamespace(name=name, queues=dict.fromkeys(range(count), queue))
 
-    state = SimpleNamespace(pace=Pace(share_s=0))
-    request: Any = SimpleNamespace(app=SimpleNamespace(state=state))
     working = asyncio.create_task(others())
-    depths = await _depths(request, [vhost("a", 50), vhost("b", 0)])
+    depths = await _depths(Pace(share_s=0), [vhost("a", 50), vhost("b", 0)])
     working.cancel()
     assert depths == {"a": (150, 100), "b": (0, 0)}
     assert turns >= 50

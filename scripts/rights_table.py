@@ -1,9 +1,9 @@
-"""Every operation with the rights that it needs: the one source of the table in docs/security.md.
+"""Operations with the rights that each needs: the one source of the tables in docs/security.md.
 
-``scripts.write_rights`` writes the page from it. ``tests/management/test_rights.py`` takes from it
-what to try: each operation by users who have all of its rights but one, and by one who has these
-and nothing else. Whoever adds a method of AMQP, or a route that changes or reads messages, adds a
-row; both tests fail until it is there.
+``write_rights`` writes the page from it, and tests/management/test_rights.py tries each operation
+by users who have all of its rights but one, and by one who has these and nothing else. A new method
+of AMQP, or a route that changes or reads messages, gets a row; what needs a tag only is read from
+the table of routes.
 
 Invariant: an operation is refused without any one of its needs, and done with all of them.
 """
@@ -11,10 +11,10 @@ Invariant: an operation is refused without any one of its needs, and done with a
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Final, Literal, NamedTuple
 
 from hareline.auth.permissions import Right
+from hareline.management.api import TABLE
 
 Kind = Literal["queue", "exchange", "topic"]
 Way = Literal["AMQP", "HTTP"]
@@ -358,45 +358,13 @@ OPERATIONS: Final[tuple[Operation, ...]] = (*_OVER_AMQP, *_OVER_HTTP)
 
 #: Routes that change something and need a tag in place of rights on queues and exchanges. Those of
 #: "management" are for what is the user's own; an administrator may end what others have open.
-TAG_ONLY: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        f"{method} /api/{path}": tag
-        for tag, routes in {
-            "administrator": (
-                "PUT DELETE users/{user}",
-                "POST users/bulk-delete",
-                "PUT DELETE user-limits/{user}/{limit}",
-                "PUT DELETE permissions/{vhost}/{user}",
-                "PUT DELETE topic-permissions/{vhost}/{user}",
-                "DELETE topic-permissions/{vhost}/{user}/{exchange}",
-                "PUT DELETE vhosts/{vhost}",
-                "POST vhosts/{vhost}/start/{node}",
-                "POST DELETE vhosts/{vhost}/deletion/protection",
-                "PUT DELETE vhost-limits/{vhost}/{limit}",
-                "PUT DELETE operator-policies/{vhost}/{name}",
-                "PUT DELETE global-parameters/{name}",
-                "POST definitions",
-                "POST definitions/{vhost}",
-                "POST all-configuration",
-                "PUT cluster-name",
-                "PUT feature-flags/{name}/enable",
-                "POST rebalance/queues",
-                "POST queues/{vhost}/{queue}/actions",
-                "POST replay",
-            ),
-            "policymaker": (
-                "PUT DELETE policies/{vhost}/{name}",
-                "PUT DELETE parameters/{component}/{vhost}/{name}",
-            ),
-            "management": (
-                "DELETE connections/{connection}",
-                "DELETE connections/username/{user}",
-                "DELETE consumers/{vhost}/{connection}/{channel}/{consumer}",
-                "POST exchanges/{vhost}/{exchange}/route-test",
-            ),
-        }.items()
-        for route in routes
-        for *methods, path in (route.split(),)
-        for method in methods
-    }
-)
+TAG_ONLY: Final[Mapping[str, str]] = {
+    **{
+        row.request: row.needs
+        for tag in ("administrator", "policymaker", "management")
+        for table in TABLE
+        for row in table.rows
+        if row.needs == tag and not row.request.startswith("GET ") and not row.enters
+    },
+    "POST /api/replay": "administrator",
+}

@@ -34,7 +34,7 @@ from pamqp import commands
 from benchmarks.macro.brokers import Hareline, RabbitMQ, find_rabbitmq
 from benchmarks.macro.client import Client
 from benchmarks.stream_ranges import publish_octets
-from hareline.commands.tls.authority import Authority
+from hareline.cli.tls.authority import Authority
 
 CLIENTS: Final = 2
 QUEUE: Final = "tls"

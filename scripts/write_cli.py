@@ -12,10 +12,10 @@ from typing import Any
 
 import typer
 
-from hareline.commands.catalogue import CATALOGUE, Row
-from hareline.commands.client_command import CONNECTION_OPTIONS
-from hareline.commands.failures import ExitStatus
-from hareline.commands.target import VARIABLES
+from hareline.cli.catalogue import CATALOGUE, Row
+from hareline.cli.client_command import CONNECTION_OPTIONS
+from hareline.cli.failures import ExitStatus
+from hareline.cli.target import VARIABLES
 
 
 def with_tables(page: str) -> str:

@@ -37,7 +37,7 @@ SETTINGS = {"hareline.settings", "pydantic", "pydantic_core"}
 HELP = {"rich.console", "rich.markdown"}
 SPARK = {"pyspark", "pyarrow", "py4j"}
 #: What only some commands of the client need.
-CLIENT = {"http.client", "pika", "ssl", "multiprocessing", "hareline.cli_spark"}
+CLIENT = {"http.client", "pika", "ssl", "multiprocessing", "hareline.cli.spark"}
 #: Modules that parsing a command line and printing help may import, the interpreter's own included.
 MODULES_MAX = 330
 

@@ -17,7 +17,7 @@ import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 from typer.testing import CliRunner
 
-from hareline.cli import app
+from hareline.cli.root import app
 from hareline.settings import Settings, Storage
 from hareline.storage.journal.format.frame import BATCH_MAGIC, BATCH_MAGIC_OFFSET, BATCH_SIZE
 from hareline.testing import running_broker

@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 
 sslyze = pytest.importorskip("sslyze", reason="sslyze (PyPI) is not installed")
 
-from hareline.commands.tls.authority import Issued  # noqa: E402
+from hareline.cli.tls.authority import Issued  # noqa: E402
 from tests.support.authority import Files  # noqa: E402
 from tests.support.broker_process import BrokerProcess  # noqa: E402
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from hareline.commands import resources
-from hareline.commands.listing import Resource
+from hareline.cli import resources
+from hareline.cli.listing import Resource
 from hareline.settings import Settings
 from tests.support.api_broker import ApiBroker, api_broker
 from tests.support.command_line import CommandLine

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from hareline.cli import app
+from hareline.cli.root import app
 from hareline.storage.journal.files import Files
 from hareline.storage.journal.format.frame import BATCH_SIZE
 from hareline.storage.journal.format.positions import segment_name

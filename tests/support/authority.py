@@ -1,6 +1,6 @@
 """Certificates of an authority of a test's own, as files.
 
-``Files`` writes what ``hareline.commands.tls.authority`` makes. Invariant: each name is written
+``Files`` writes what ``hareline.cli.tls.authority`` makes. Invariant: each name is written
 once, unless a test asks for the same name again, which replaces the files.
 """
 
@@ -14,7 +14,7 @@ from pathlib import Path
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 
-from hareline.commands.tls.authority import Authority, Issued
+from hareline.cli.tls.authority import Authority, Issued
 
 HOSTS = ("localhost", "127.0.0.1")
 

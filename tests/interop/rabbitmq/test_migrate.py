@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 import pika
 import pytest
 
-from hareline.commands.migrate.exact_properties import exact_properties
+from hareline.cli.migrate.exact_properties import exact_properties
 from tests.support.broker_process import BrokerProcess
 from tests.support.command_line import CommandLine, Done
 from tests.support.http_api import HttpApi

@@ -1,4 +1,4 @@
 """What is done with streams in Spark: archive, replay, report. Plain functions of a session.
 
-The command line (``hareline.cli_spark``) calls them, and so may any program.
+The command line (``hareline.cli.spark``) calls them, and so may any program.
 """

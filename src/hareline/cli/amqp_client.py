@@ -1,0 +1,138 @@
+"""An AMQP channel for the commands that move messages: pika's, with its errors as sentences.
+
+Used by ``publish``, ``get``, ``tail`` and, for its parameters, ``perf``. pika is imported when one
+of them runs. Invariant: no error of pika leaves `opened_channel`.
+"""
+
+from __future__ import annotations
+
+import logging
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, Final
+
+from hareline.cli.failures import CommandFailed, ExitStatus
+from hareline.cli.target import Target
+
+_NOT_FOUND: Final = 404
+_ACCESS_REFUSED: Final = 403
+
+
+def parameters_of(target: Target, vhost: str, name: str) -> Any:
+    """pika's parameters of a connection. ``name``: what operators see in the list."""
+    import pika
+
+    address = target.amqp
+    options = pika.SSLOptions(target.tls_context(), address.host) if address.is_secure else None
+    return pika.ConnectionParameters(
+        address.host,
+        address.port,
+        vhost,
+        pika.PlainCredentials(target.user, target.password()),
+        ssl_options=options,
+        socket_timeout=target.timeout_s,
+        stack_timeout=target.timeout_s,
+        blocked_connection_timeout=None,
+        client_properties={"connection_name": name},
+    )
+
+
+class NotInTime(CommandFailed):
+    """The broker did not answer within --timeout; it would not answer a farewell either."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(f"{problem}; --timeout waits longer", ExitStatus.UNREACHABLE)
+
+
+@contextmanager
+def within(seconds: float) -> Iterator[None]:
+    """Raise TimeoutError in the block if it takes longer; pika's calls wait without an end."""
+
+    def stop(*_: object) -> None:
+        raise TimeoutError
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@contextmanager
+def opened_channel(target: Target, vhost: str, name: str) -> Iterator[Any]:
+    """A channel of a connection of its own, closed at the end. Raises CommandFailed."""
+    import pika
+
+    silence_pika()
+    with errors_of_pika(target, vhost):
+        connection = pika.BlockingConnection(parameters_of(target, vhost, name))
+        is_answering = True
+        try:
+            yield connection.channel()
+        except NotInTime:
+            is_answering = False
+            raise
+        finally:
+            if is_answering:
+                with suppress(Exception):  # the error of the block counts, not that of the farewell
+                    connection.close()
+
+
+def silence_pika() -> None:
+    """Keep pika's log off standard error; it says the same as its errors."""
+    logger = logging.getLogger("pika")
+    logger.addHandler(logging.NullHandler())
+    logger.propagate = False
+
+
+@contextmanager
+def errors_of_pika(target: Target, vhost: str) -> Iterator[None]:
+    """Turn pika's errors into CommandFailed."""
+    from pika.exceptions import AMQPError
+
+    try:
+        yield
+    except AMQPError as error:
+        raise failure_of(error, target, vhost) from None
+
+
+def failure_of(error: Exception, target: Target, vhost: str) -> CommandFailed:
+    """The sentence and the status for an error of pika."""
+    from pika import exceptions
+
+    where = str(target.amqp)
+    if isinstance(error, exceptions.ProbableAuthenticationError | exceptions.AuthenticationError):
+        return CommandFailed(f"{where}: {target.user}: login refused", ExitStatus.DENIED)
+    if isinstance(error, exceptions.ProbableAccessDeniedError):
+        return CommandFailed(
+            f"{where}: {target.user} may not use vhost '{vhost}', or there is none",
+            ExitStatus.DENIED,
+        )
+    if isinstance(error, exceptions.ChannelClosedByBroker | exceptions.ConnectionClosedByBroker):
+        return CommandFailed(error.reply_text, _status(error.reply_code))
+    if isinstance(error, exceptions.AMQPConnectionError):
+        return CommandFailed(f"{where}: {_said(error)}", ExitStatus.UNREACHABLE)
+    return CommandFailed(f"{where}: {_said(error)}")
+
+
+def _status(code: int) -> ExitStatus:
+    if code == _NOT_FOUND:
+        return ExitStatus.NOT_FOUND
+    return ExitStatus.DENIED if code == _ACCESS_REFUSED else ExitStatus.FAILED
+
+
+def _said(error: BaseException) -> str:
+    """The innermost reason that an error of pika was made of."""
+    inner: Any = error
+    while True:
+        causes: Any = getattr(inner, "exceptions", None) or getattr(inner, "args", ())
+        exception = getattr(inner, "exception", None)
+        deeper = exception or next((e for e in causes if isinstance(e, BaseException)), None)
+        if deeper is None:
+            break
+        inner = deeper
+    text = getattr(inner, "strerror", None) or str(inner)
+    return text or "the connection was lost"

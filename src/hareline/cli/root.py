@@ -1,0 +1,382 @@
+"""The ``hareline`` command: arguments to settings, settings to the daemon, errors to sentences.
+
+Each command is one function below. Invariant: an error in a file, a variable, a flag or on the
+machine ends in a message on standard error and exit status 1 (2 for a command line that cannot be
+parsed), never in a traceback; standard output has only the command's result.
+
+Commands that ask a running broker stand in ``cli.catalogue`` and are imported when they are
+run. What parsing the command line does not need is imported where it is used, so that
+``hareline --help`` answers at once; tests/test_imports.py checks that. Help is plain text, which
+leaves the explanations more room than Rich's panels do.
+"""
+
+from __future__ import annotations
+
+import getpass
+import os
+import re
+import sys
+from collections.abc import Callable, Iterable
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn, Self, TextIO
+
+import typer
+
+from hareline import __version__, compiled
+from hareline.choices import HashingAlgorithm, LogLevel
+from hareline.cli.catalogue import CATALOGUE, ROWS
+from hareline.cli.lean import CONTEXT, LeanCommand, LeanGroup, new_app
+from hareline.cli.progress import say_error
+from hareline.errors import ConfigurationError, ListenError, StoreError
+
+if TYPE_CHECKING:
+    from hareline.settings import Reading, Settings
+
+EXIT_FAILURE: Final = 1
+#: Set by the scripts of ``hareline completion``.
+COMPLETE_VARIABLE: Final = "_HARELINE_COMPLETE"
+_OPTION_IN_HELP: Final = re.compile(r"\{([a-z_.]+)\}")
+
+
+class _Group(LeanGroup):
+    """The top of all commands; those of the catalogue are imported when one is run."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        self._own = list(self.commands)
+        for row in ROWS.values():
+            self.add_command(LeanCommand(row.name, help=row.summary))
+
+    def load(self, name: str) -> Any:
+        row = ROWS.get(name)
+        if row is not None:
+            module, _, attribute = row.place.partition(":")
+            found = getattr(import_module(f"hareline.{module}"), attribute)
+            self.add_command(_built(found), row.name)
+        return super().load(name)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        self.load(args[0])
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        sections = {"Run a broker": self._own}
+        sections |= {title: [row.name for row in rows] for title, rows in CATALOGUE.items()}
+        width = max(map(len, self.commands))
+        for title, names in sections.items():
+            with formatter.section(title):
+                room = formatter.width - 6 - width
+                rows = [(n.ljust(width), self.commands[n].get_short_help_str(room)) for n in names]
+                formatter.write_dl(rows)
+
+
+def _built(found: Any) -> Any:
+    """The command of a Typer application or of a function."""
+    if isinstance(found, typer.Typer):
+        return typer.main.get_command(found)
+    app = new_app()
+    app.command(cls=LeanCommand, context_settings=dict(CONTEXT))(found)
+    return typer.main.get_command(app)
+
+
+class _Command(LeanCommand):
+    """``{listener.port}`` in the help of a flag becomes that option's."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        flag: Any  # the class that has ``help`` moves between versions of Typer
+        for flag in self.params:
+            if text := getattr(flag, "help", None):
+                flag.help = _OPTION_IN_HELP.sub(_help_of_option, text)
+        super().format_help(ctx, formatter)
+
+
+def _help_of_option(found: re.Match[str]) -> str:
+    from hareline.settings.reference import option_help
+
+    return option_help(found[1])
+
+
+app = typer.Typer(
+    name="hareline",
+    cls=_Group,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_show_locals=False,
+    rich_markup_mode=None,
+    context_settings=dict(CONTEXT),
+)
+
+
+def main() -> None:
+    """The console script."""
+    if COMPLETE_VARIABLE in os.environ:
+        from typer import completion
+
+        completion.completion_init()  # type: ignore[attr-defined]
+    app(prog_name="hareline")
+
+
+# Commands, and options of each, in the order in which users need them.
+
+
+@app.command(cls=_Command)
+def serve(
+    config: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="TOML file with settings; see `hareline config-sample`."),
+    ] = None,
+    data_dir: Annotated[str | None, typer.Option(metavar="DIR", help="{data_dir}")] = None,
+    bind: Annotated[
+        str | None,
+        typer.Option(metavar="ADDR", help="{listener.bind} For HTTP as well."),
+    ] = None,
+    port: Annotated[int | None, typer.Option(metavar="N", help="{listener.port}")] = None,
+    management_port: Annotated[
+        int | None, typer.Option(metavar="N", help="{management.port}")
+    ] = None,
+    log_level: Annotated[LogLevel | None, typer.Option(metavar="LEVEL", help="{log.level}")] = None,
+) -> None:
+    """Run the broker until SIGTERM or SIGINT.
+
+    A flag overrides the environment (HARELINE_LISTENER__PORT=5673), which overrides the file.
+    SIGHUP reads the settings again.
+    """
+    from hareline.settings import Flag, config_path, read_settings
+
+    flags = [
+        Flag(name, option, value)
+        for name, option, value in (
+            ("--bind", "listener.bind", bind),
+            ("--bind", "management.bind", bind),
+            ("--bind", "tls.bind", bind),
+            ("--port", "listener.port", port),
+            ("--management-port", "management.port", management_port),
+            ("--data-dir", "data_dir", data_dir),
+            ("--log-level", "log.level", log_level),
+        )
+        if value is not None
+    ]
+
+    def read() -> Reading:
+        return read_settings(config_path(config, os.environ), os.environ, flags)
+
+    try:
+        reading = read()
+    except ConfigurationError as error:
+        _fail(error.problems)
+    try:
+        status = _run(reading, read)
+    except ConfigurationError as error:
+        _fail(error.problems)
+    except ListenError as error:
+        _fail(_blame(reading, option, problem) for option, problem in error.problems)
+    except StoreError as error:
+        _fail([f"hareline: {error}"])
+    except OSError as error:
+        _fail([f"hareline: {_reason(error)}"])
+    raise typer.Exit(status)
+
+
+@app.command(cls=LeanCommand)
+def check_config(
+    file: Annotated[
+        Path | None,
+        typer.Argument(metavar="FILE", help="TOML file; without it, the one in HARELINE_CONFIG."),
+    ] = None,
+) -> None:
+    """Say what is wrong with the settings.
+
+    Reads file, environment and certificates as `serve` does, names every problem, and says which
+    options the environment sets.
+    """
+    from hareline.settings import config_path, read_settings
+
+    path = config_path(file, os.environ)
+    try:
+        reading = read_settings(path, os.environ)
+    except ConfigurationError as error:
+        _fail(error.problems)
+    _check_certificates(reading)
+    typer.echo(f"{path}: ok" if path is not None else "no file; environment and defaults: ok")
+    for option, origin in reading.origins.items():
+        outweighs = f", which outweighs {path}" if option in reading.overridden else ""
+        typer.echo(f"{option}: from {origin}{outweighs}")
+
+
+def _check_certificates(reading: Reading) -> None:
+    """Read the files that [tls] names, and say what is wrong with them."""
+    if not reading.settings.tls.is_on:
+        return
+    from hareline.net.tls.contexts import load_contexts
+    from hareline.server.assemble import tls_options
+
+    try:
+        load_contexts(tls_options(reading.settings))
+    except ListenError as error:
+        _fail(_blame(reading, option, problem) for option, problem in error.problems)
+
+
+@app.command(cls=LeanCommand)
+def config_sample() -> None:
+    """Print a settings file with every option explained."""
+    from hareline.settings.reference import sample
+
+    typer.echo(sample(), nl=False)
+
+
+@app.command(cls=LeanCommand)
+def hash_password(
+    algorithm: Annotated[
+        HashingAlgorithm,
+        typer.Option(
+            metavar="NAME",
+            help="argon2id; or sha256, sha512 or md5, as RabbitMQ has them, for the user's option "
+            "`hashing`.",
+        ),
+    ] = "argon2id",
+    scram: Annotated[
+        bool, typer.Option("--scram", help="Print the value of the user's option `scram`.")
+    ] = False,
+) -> None:
+    """Print a password hash, or SCRAM keys, for the settings.
+
+    The output is the value of the user's option `password_hash`, or `scram`. On a terminal the
+    command asks for the password; otherwise it reads the first line of standard input.
+    """
+    from hareline.auth.passwords import hash_password as hash_of
+    from hareline.auth.scram import new_keys
+
+    if not scram:
+        typer.echo(hash_of(_read_password(), algorithm))
+        return
+    try:
+        typer.echo(str(new_keys(_read_password())))
+    except ValueError as problem:
+        _fail([f"hareline: {problem}"])
+
+
+@app.command(cls=_Command)
+def version() -> None:
+    """Print the version, and whether this is a compiled build."""
+    typer.echo(f"hareline {__version__} (build: {compiled.build()})")
+
+
+def _print_version_and_exit(is_asked: bool) -> None:
+    if is_asked:
+        version()
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    is_version_asked: Annotated[
+        bool,
+        typer.Option(
+            "--version",
+            callback=_print_version_and_exit,
+            is_eager=True,
+            help="Print the version and exit.",
+        ),
+    ] = False,
+) -> None:
+    """An AMQP 0-9-1 message broker."""
+
+
+def _run(reading: Reading, read: Callable[[], Reading]) -> int:
+    from hareline import logs
+    from hareline.server.daemon import serve as run_daemon
+
+    def load() -> Settings:
+        renewed = read()
+        _log_overridden(renewed)
+        return renewed.settings
+
+    settings = reading.settings
+    logs.configure(settings.log.level, settings.log.format)
+    _log_overridden(reading)
+    if not _is_terminal(sys.stderr):
+        return run_daemon(settings, load)
+    with _RecoveryBar() as bar:
+        return run_daemon(settings, load, bar.show)
+
+
+def _log_overridden(reading: Reading) -> None:
+    """Log each option of the file that a variable or a flag overrides, since it has no effect."""
+    from hareline import events, logs
+
+    log = logs.get_logger("hareline.cli")
+    for option in reading.overridden:
+        origin = reading.origin_of(option)
+        log.info(events.OPTION_OVERRIDDEN, option=option, origin=origin, file=str(reading.path))
+
+
+class _RecoveryBar:
+    """A progress bar of the recovery; visible only while there is much to restore."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TaskProgressColumn, TimeRemainingColumn
+
+        self._progress = Progress(
+            "recovering",
+            BarColumn(),
+            TaskProgressColumn(),
+            TimeRemainingColumn(),
+            console=Console(stderr=True),
+            transient=True,
+        )
+        self._task = self._progress.add_task("", total=None)
+
+    def show(self, done: int, all_work: int) -> None:
+        """Redraw the bar, at most some times a second; remove it at the end."""
+        self._progress.start()
+        self._progress.update(self._task, completed=done, total=all_work)
+        if done >= all_work:
+            self._progress.stop()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.stop()
+
+
+def _read_password() -> str:
+    if _is_terminal(sys.stdin):
+        while True:
+            password = getpass.getpass("Password: ")
+            if not password:
+                say_error("hareline: the password must not be empty; try again")
+            elif getpass.getpass("Again: ") != password:
+                say_error("hareline: the two passwords differ; try again")
+            else:
+                return password
+    password = sys.stdin.readline().rstrip("\r\n")
+    if not password:
+        _fail(["hareline: the password must not be empty"])
+    return password
+
+
+def _is_terminal(stream: TextIO) -> bool:
+    return stream.isatty()
+
+
+def _blame(reading: Reading, option: str, problem: str) -> str:
+    """The problem, with the flag, variable or file that set the option if it is not a default."""
+    return ": ".join(filter(None, ("hareline", reading.origin_of(option), option, problem)))
+
+
+def _reason(error: OSError) -> str:
+    """What the system refused, as a sentence without the errno."""
+    if isinstance(error, FileExistsError | NotADirectoryError):
+        return f"{error.filename}: not a directory"
+    if error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
+    return error.strerror or str(error)
+
+
+def _fail(problems: Iterable[str]) -> NoReturn:
+    for problem in problems:
+        say_error(problem)
+    raise typer.Exit(EXIT_FAILURE)

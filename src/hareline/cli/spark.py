@@ -1,0 +1,456 @@
+"""``hareline spark``: archive streams, replay archives, and report, by Spark here or on a cluster.
+
+Invariant: pyspark is imported only when a command runs, so help and errors in arguments need
+neither Spark nor Java. Whatever goes wrong is a sentence on standard error and exit status 1 (2 for
+a command line that cannot be parsed), never a traceback. Standard output has only the result;
+progress goes to standard error, as a bar on a terminal and as lines elsewhere.
+"""
+
+from __future__ import annotations
+
+import datetime
+import getpass
+import logging
+import os
+import signal
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
+
+import typer
+
+from hareline.cli.progress import Display, complain, console
+from hareline.spark.errors import EnvironmentMissing, SparkSideError
+from hareline.spark.shared.instants import FORMS, microseconds_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+EXIT_FAILURE: Final = 1
+PASSWORD_VARIABLE: Final = "HARELINE_PASSWORD"
+#: Stand in for a password, and are read by the source and the sink themselves.
+_OTHER_SECRETS: Final = {"passwordfile": "HARELINE_PASSWORD_FILE", "token": "HARELINE_TOKEN"}
+_DEFAULT_USER: Final = "guest"
+_DEFAULT_URL: Final = "amqp://127.0.0.1:5672"
+
+app = typer.Typer(
+    name="spark",
+    help="Archive streams, replay them, and report, by Spark.\n\n"
+    "Needs Java 17 or newer and the extra: pip install '.[spark]' in a clone, or "
+    "'./hareline-VERSION.whl[spark]' of a wheel. The password of --user comes from the variable "
+    "HARELINE_PASSWORD, or is asked for on a terminal.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+
+
+def _pairs(texts: list[str]) -> dict[str, str]:
+    pairs = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not name or not equals:
+            raise typer.BadParameter(f"'{text}' is not NAME=VALUE")
+        pairs[name] = value
+    return pairs
+
+
+def _instant_us(text: str | None) -> int | None:
+    """Microseconds since 1970, of ISO 8601 with a zone or of epoch milliseconds."""
+    if text is None:
+        return None
+    try:
+        return microseconds_of(text)
+    except ValueError:
+        raise typer.BadParameter(f"'{text}' is not {FORMS}") from None
+
+
+_From = Annotated[
+    str | None,
+    typer.Option(
+        "--from",
+        metavar="TIME",
+        help=f"From this instant on: {FORMS}.",
+    ),
+]
+_To = Annotated[str | None, typer.Option("--to", metavar="TIME", help="Before this instant.")]
+_Url = Annotated[
+    str,
+    typer.Option(
+        metavar="URL",
+        envvar="HARELINE_URL",
+        help="Address of the broker and its virtual host: amqp://HOST:PORT/VHOST, percent-encoded.",
+    ),
+]
+_HttpUrl = Annotated[
+    str | None,
+    typer.Option(
+        metavar="URL",
+        envvar="HARELINE_HTTP_URL",
+        help="Address of the management port; by default port 15672 of the same host.",
+        show_default=False,
+    ),
+]
+_User = Annotated[str, typer.Option(metavar="NAME", envvar="HARELINE_USER", help="Who logs in.")]
+_Master = Annotated[
+    str | None,
+    typer.Option(
+        metavar="URL",
+        help="Where Spark runs (spark://HOST:7077, k8s://HOST); by default on this machine.",
+        show_default=False,
+    ),
+]
+_Memory = Annotated[
+    str, typer.Option("--driver-memory", metavar="SIZE", help="Memory of Spark's Java process.")
+]
+_Conf = Annotated[
+    list[str],
+    typer.Option("--conf", metavar="NAME=VALUE", help="A setting of Spark; may be given again."),
+]
+_Option = Annotated[
+    list[str],
+    typer.Option(
+        "--option",
+        metavar="NAME=VALUE",
+        help='An option of format("amqp"), such as minPartitions=4; may be given again.',
+    ),
+]
+_LogLevel = Annotated[
+    str,
+    typer.Option(
+        metavar="LEVEL", help="What Spark logs to standard error: off, error, warn, info or debug."
+    ),
+]
+
+
+@app.command()
+def archive(
+    path: Annotated[
+        str,
+        typer.Argument(
+            metavar="PATH", help="Folder of the archive: here, or at s3a:// or hdfs://."
+        ),
+    ],
+    queue: Annotated[
+        list[str],
+        typer.Option("--queue", metavar="NAME", help="Stream to archive; may be given again."),
+    ] = [],  # noqa: B006 - Typer makes a new one for each run
+    pattern: Annotated[
+        str | None,
+        typer.Option(
+            "--pattern", metavar="REGEX", help="All streams with such names, also new ones."
+        ),
+    ] = None,
+    continuous: Annotated[
+        bool, typer.Option("--continuous", help="Go on until SIGINT or SIGTERM.")
+    ] = False,
+    trigger: Annotated[
+        float,
+        typer.Option(
+            metavar="SECONDS", min=0.1, help="With --continuous: seconds from batch to batch."
+        ),
+    ] = 60,
+    url: _Url = _DEFAULT_URL,
+    http_url: _HttpUrl = None,
+    user: _User = _DEFAULT_USER,
+    option: _Option = [],  # noqa: B006
+    master: _Master = None,
+    driver_memory: _Memory = "1g",
+    conf: _Conf = [],  # noqa: B006
+    log_level: _LogLevel = "off",
+) -> None:
+    """Write streams to Parquet, by queue and day, each message once.
+
+    Takes what has come since the last run with the same PATH; the first run begins with the oldest
+    message there is. A run that was killed is simply done again.
+    """
+    if bool(queue) == (pattern is not None):
+        raise typer.BadParameter("give --queue or --pattern")
+    options = _broker(url, http_url, user, option)
+    if pattern is not None:
+        options["queuePattern"] = pattern
+    else:
+        options["queue" if len(queue) == 1 else "queues"] = ",".join(queue)
+    with _spark("hareline archive", master, driver_memory, conf, log_level) as session:
+        from hareline.spark.pipelines import archive as pipeline
+
+        with Display("archiving") as display, _stop_signal() as is_told_to_stop:
+            done = pipeline.archive(
+                session,
+                path,
+                options,
+                is_continuous=continuous,
+                trigger_s=trigger,
+                on_progress=lambda each: display.show_count(
+                    each.messages, each.messages + each.remaining
+                ),
+                should_stop=is_told_to_stop,
+            )
+            is_cut_short = is_told_to_stop() and not continuous
+        batches = "batch" if done.batches == 1 else "batches"
+        console().print(f"archived {done.messages} messages in {done.batches} {batches}: {path}")
+        if is_cut_short:
+            _fail("stopped before the end; run it again to go on")
+
+
+@app.command()
+def replay(
+    path: Annotated[str, typer.Argument(metavar="PATH", help="Folder that `archive` wrote to.")],
+    queue: Annotated[
+        list[str],
+        typer.Option("--queue", metavar="NAME", help="Only messages of it; may be given again."),
+    ] = [],  # noqa: B006
+    from_instant: _From = None,
+    to_instant: _To = None,
+    where: Annotated[
+        str | None,
+        typer.Option(metavar="SQL", help="Only messages for which it holds: priority > 5."),
+    ] = None,
+    to_exchange: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Exchange that gets all; by default where they were."),
+    ] = None,
+    to_routing_key: Annotated[
+        str | None,
+        typer.Option(metavar="KEY", help="Routing key of all; by default the one they had."),
+    ] = None,
+    max_rate: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="At most N messages a second.")
+    ] = None,
+    keep: Annotated[
+        list[str],
+        typer.Option(
+            metavar="WORD",
+            help="What is taken out otherwise: expiration, user_id, x-death, CC or BCC; may be "
+            "given again.",
+        ),
+    ] = [],  # noqa: B006
+    mark: Annotated[
+        bool, typer.Option("--mark/--no-mark", help="Add the header x-replayed-from.")
+    ] = True,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Count the messages, and publish nothing.")
+    ] = False,
+    url: _Url = _DEFAULT_URL,
+    user: _User = _DEFAULT_USER,
+    option: _Option = [],  # noqa: B006
+    master: _Master = None,
+    driver_memory: _Memory = "1g",
+    conf: _Conf = [],  # noqa: B006
+    log_level: _LogLevel = "off",
+) -> None:
+    """Publish messages of an archive again, in their order.
+
+    Bodies and headers are the same octets. What is taken out of messages, and what happens when
+    something fails, is in docs/spark-replay.md.
+    """
+    start, end = (_datetime(_instant_us(each)) for each in (from_instant, to_instant))
+    broker = {} if dry_run else _broker(url, None, user, option)
+    with _spark("hareline replay", master, driver_memory, conf, log_level) as session:
+        from hareline.spark.pipelines import replay as pipeline
+
+        with Display("replaying") as display:
+            done = pipeline.replay(
+                session,
+                path,
+                broker,
+                queues=queue,
+                start=start,
+                end=end,
+                where=where,
+                to_exchange=to_exchange,
+                to_routing_key=to_routing_key,
+                max_rate=max_rate,
+                keep=keep,
+                mark=mark,
+                dry_run=dry_run,
+                on_progress=lambda each: display.show_count(
+                    each.published + each.dropped, each.total
+                ),
+            )
+        for each in done.counts:
+            console().print(
+                f"'{each.queue}': {each.messages} messages, {each.octets} octets, exchange "
+                f"'{each.exchange if to_exchange is None else to_exchange}', "
+                f"{each.first.isoformat()} to {each.last.isoformat()}"
+            )
+        if dry_run:
+            console().print(f"would replay {done.total} messages")
+            return
+        dropped = f"; {done.dropped} were unroutable" if done.dropped else ""
+        console().print(f"replayed {done.published} of {done.total} messages{dropped}")
+
+
+@app.command()
+def report(
+    out: Annotated[
+        str,
+        typer.Argument(metavar="FOLDER", help="Gets report.html, report.json, and Parquet tables."),
+    ],
+    audit_archive: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PATH",
+            help="Take the events from an archive of the audit stream, not from the broker.",
+        ),
+    ] = None,
+    messages: Annotated[
+        str | None,
+        typer.Option(metavar="PATH", help="An archive of messages, for a section of its own."),
+    ] = None,
+    without_audit: Annotated[
+        bool, typer.Option("--without-audit", help="With --messages: report on that archive alone.")
+    ] = False,
+    from_instant: _From = None,
+    to_instant: _To = None,
+    sample: Annotated[
+        float,
+        typer.Option(
+            metavar="SHARE",
+            help="The share of messages that the broker audits: 0.1 for `audit = sample:0.1`.",
+        ),
+    ] = 1.0,
+    audit_queue: Annotated[
+        str, typer.Option(metavar="NAME", help="The audit stream.")
+    ] = "hareline.audit",
+    url: _Url = _DEFAULT_URL,
+    http_url: _HttpUrl = None,
+    user: _User = _DEFAULT_USER,
+    option: _Option = [],  # noqa: B006
+    master: _Master = None,
+    driver_memory: _Memory = "1g",
+    conf: _Conf = [],  # noqa: B006
+    log_level: _LogLevel = "off",
+) -> None:
+    """Report on throughput, latency, dead letters and consumers.
+
+    Reads the audit stream of a virtual host (its setting `audit`), and writes one HTML page that
+    needs no network, the same figures as JSON, and all tables as Parquet.
+    """
+    since_us, until_us = _instant_us(from_instant), _instant_us(to_instant)
+    if without_audit and messages is None:
+        raise typer.BadParameter("--without-audit needs --messages")
+    is_from_broker = audit_archive is None and not without_audit
+    options = _broker(url, http_url, user, option) if is_from_broker else None
+    with _spark("hareline report", master, driver_memory, conf, log_level) as session:
+        from hareline.spark.pipelines import report as pipeline
+
+        with Display("reporting") as display:
+            made = pipeline.report(
+                session,
+                out,
+                options,
+                audit_path=audit_archive,
+                messages_path=messages,
+                audit_queue=audit_queue,
+                share=sample,
+                since_us=since_us,
+                until_us=until_us,
+                on_step=display.show_step,
+            )
+        console().print(f"reported {made.events} events: {out.rstrip('/')}/{pipeline.PAGE}")
+
+
+def _datetime(us: int | None) -> datetime.datetime | None:
+    if us is None:
+        return None
+    epoch = datetime.datetime.fromtimestamp(0, datetime.UTC)
+    return epoch + datetime.timedelta(microseconds=us)
+
+
+def _broker(url: str, http_url: str | None, user: str, option: list[str]) -> dict[str, str]:
+    """The options of the source that say where the broker is and who logs in."""
+    options = _pairs(option)
+    given = {name.lower() for name in options}
+    for name, value in (("url", url), ("httpUrl", http_url), ("user", user)):
+        if value is not None and name.lower() not in given:
+            options[name] = value
+    password = _password(user, given)
+    if password is not None:
+        options["password"] = password
+    return options
+
+
+def _password(user: str, given: set[str]) -> str | None:
+    """The password, asked for if need be; None if another secret is given, or for `guest`."""
+    others = _OTHER_SECRETS.items()
+    if "password" in given or any(name in given for name, _ in others):
+        return None
+    password = os.environ.get(PASSWORD_VARIABLE)
+    if password is not None:
+        return password
+    if user == _DEFAULT_USER or any(os.environ.get(variable) for _, variable in others):
+        return None
+    if not _is_terminal():
+        _fail(f"no password: set {PASSWORD_VARIABLE}, or run this on a terminal")
+    return getpass.getpass(f"Password of {user}: ")
+
+
+def _is_terminal() -> bool:
+    return sys.stdin.isatty()
+
+
+@contextmanager
+def _spark(
+    name: str, master: str | None, driver_memory: str, conf: list[str], log_level: str
+) -> Iterator[SparkSession]:
+    """A session; every error while it is open becomes a sentence and exit status 1."""
+    settings: Mapping[str, str] = _pairs(conf)
+    level = log_level.upper()
+    if level not in {"OFF", "ERROR", "WARN", "INFO", "DEBUG"}:
+        raise typer.BadParameter(
+            f"--log-level: '{log_level}' is not off, error, warn, info or debug"
+        )
+    # It logs tracebacks of errors that are raised here as well.
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)
+    try:
+        from hareline.spark.session import check_environment, session
+
+        check_environment()
+        complain("starting Spark, which takes some seconds", style=None)
+        made = session(
+            name, master=master, driver_memory=driver_memory, log_level=level, settings=settings
+        )
+        try:
+            yield made
+        finally:
+            made.stop()
+    except SparkSideError as error:
+        _fail(_sentence(error))
+    except (typer.Exit, KeyboardInterrupt):
+        raise
+    except OSError as error:
+        text = error.strerror or str(error)
+        _fail(f"{error.filename}: {text}" if error.filename else text)
+    except Exception as error:
+        from hareline.spark.errors.failures import error_of
+
+        _fail(_sentence(error_of(error)))
+
+
+def _sentence(error: SparkSideError) -> str:
+    """What an error says; the code in front is for those who read Spark's logs."""
+    if isinstance(error, EnvironmentMissing) or type(error) is SparkSideError:
+        return str(error).partition("] ")[2]
+    return str(error)
+
+
+@contextmanager
+def _stop_signal() -> Iterator[Any]:
+    """A function that says whether SIGINT or SIGTERM has come; neither ends the process."""
+    told: list[int] = []
+    previous = {
+        number: signal.signal(number, lambda got, _: told.append(got))
+        for number in (signal.SIGINT, signal.SIGTERM)
+    }
+    try:
+        yield lambda: bool(told)
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+def _fail(problem: str) -> NoReturn:
+    complain(problem)
+    raise typer.Exit(EXIT_FAILURE)

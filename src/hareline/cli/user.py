@@ -1,0 +1,226 @@
+"""``hareline user``: users, their passwords, tags and permissions.
+
+Invariant: a new password is read from standard input or the terminal, never from a flag, or it is
+made here and written to standard output once.
+"""
+
+from __future__ import annotations
+
+import secrets
+import sys
+from typing import Annotated, Any, Final
+
+import typer
+
+from hareline.cli.client_command import Session, client_command
+from hareline.cli.completing import complete_user
+from hareline.cli.failures import CommandFailed, ExitStatus
+from hareline.cli.http_client import path_of
+from hareline.cli.lean import new_group
+from hareline.cli.limits import add_limits
+from hareline.cli.listing import compiled
+from hareline.cli.output import Column
+
+app = new_group("user", "List, add, change and delete users.")
+
+_Name = Annotated[
+    str, typer.Argument(metavar="NAME", help="The user.", autocompletion=complete_user)
+]
+_Tags = Annotated[
+    list[str],
+    typer.Option(
+        "--tag",
+        metavar="TAG",
+        help="administrator, monitoring, policymaker or management; may be given again.",
+    ),
+]
+_PasswordHash = Annotated[
+    str | None,
+    typer.Option(
+        metavar="HASH",
+        help="What `hash-password` prints, in place of a password.",
+        show_default=False,
+    ),
+]
+#: Octets of a password that is made here, 32 characters.
+_NEW_PASSWORD_OCTETS: Final = 24
+_USERS: Final = (Column("name", "name"), Column("tags", "tags"))
+_PERMISSIONS: Final = (
+    Column("user", "user"),
+    Column("vhost", "vhost"),
+    Column("configure", "configure"),
+    Column("write", "write"),
+    Column("read", "read"),
+)
+
+
+@client_command(app, "list")
+def list_users(session: Session) -> None:
+    """List users and their tags."""
+    rows = session.api.get(path_of("users"))
+    if not session.out.is_json:
+        rows = [{**row, "tags": ",".join(_tags_of(row))} for row in rows]
+    session.out.table(_USERS, rows)
+
+
+@client_command(app)
+def add(
+    session: Session,
+    name: _Name,
+    tag: _Tags = [],  # noqa: B006 - Typer makes a new one for each run
+    password_hash: _PasswordHash = None,
+) -> None:
+    """Add a user, with a password that is asked for.
+
+    Without a terminal the password is the first line of standard input.
+
+    Use `user permissions` to give the user rights in a virtual host.
+    """
+    path = path_of("users", name)
+    what = f"user '{name}'"
+    if any(row["name"] == name for row in session.api.get(path_of("users"))):
+        raise CommandFailed(f"{what} exists; `user passwd` and `user tags` change it")
+    session.api.put(path, {**_secret(password_hash), "tags": ",".join(tag)}, what=what)
+    session.out.done(f"{what}: added", created=True)
+
+
+@client_command(app)
+def delete(session: Session, name: _Name) -> None:
+    """Delete a user and its permissions."""
+    session.api.delete(path_of("users", name), what=f"user '{name}'")
+    session.out.done(f"user '{name}': deleted", deleted=name)
+
+
+@client_command(app)
+def passwd(session: Session, name: _Name, password_hash: _PasswordHash = None) -> None:
+    """Change a password, which is asked for.
+
+    Without a terminal it is the first line of standard input."""
+    what = f"user '{name}'"
+    user = session.api.get(path_of("users", name), what=what)
+    body = {**_secret(password_hash), "tags": ",".join(_tags_of(user))}
+    session.api.put(path_of("users", name), body, what=what)
+    session.out.done(f"{what}: password changed", changed=name)
+
+
+@client_command(app)
+def rotate(session: Session, name: _Name) -> None:
+    """Give a user a new password that nobody knows yet, and print it.
+
+    Connections that are open stay; the old password is refused from now on.
+    """
+    what = f"user '{name}'"
+    user = session.api.get(path_of("users", name), what=what)
+    password = secrets.token_urlsafe(_NEW_PASSWORD_OCTETS)
+    body = {"password": password, "tags": ",".join(_tags_of(user))}
+    session.api.put(path_of("users", name), body, what=what)
+    if session.out.is_json:
+        session.out.json({"changed": name, "password": password})
+    else:
+        session.out.line(password)
+
+
+@client_command(app)
+def tags(
+    session: Session,
+    name: _Name,
+    tag: Annotated[
+        list[str],
+        typer.Argument(metavar="TAG", help="The tags from now on; none without any."),
+    ] = [],  # noqa: B006
+) -> None:
+    """Set the tags of a user."""
+    what = f"user '{name}'"
+    user = session.api.get(path_of("users", name), what=what)
+    body: dict[str, Any] = {"tags": ",".join(tag)}
+    for key in ("password_hash", "hashing_algorithm"):
+        if user.get(key):
+            body[key] = user[key]
+    session.api.put(path_of("users", name), body, what=what)
+    session.out.done(f"{what}: tags {','.join(tag) or 'none'}", tags=tag)
+
+
+@client_command(app)
+def permissions(
+    session: Session,
+    name: _Name,
+    configure: Annotated[
+        str | None,
+        typer.Option(metavar="REGEX", help="May declare and delete these.", show_default=False),
+    ] = None,
+    write: Annotated[
+        str | None,
+        typer.Option(metavar="REGEX", help="May publish and bind to these.", show_default=False),
+    ] = None,
+    read: Annotated[
+        str | None,
+        typer.Option(metavar="REGEX", help="May consume and bind from these.", show_default=False),
+    ] = None,
+    clear: Annotated[
+        bool, typer.Option("--clear", help="Take all rights in the virtual host.")
+    ] = False,
+) -> None:
+    """Show or set what a user may do in virtual hosts.
+
+    Shows all permissions; with a flag it sets or clears those in one virtual host.
+
+    A right that is not named stays as it is. '.*' is everything, '' is nothing.
+    """
+    what = f"user '{name}'"
+    given = {"configure": configure, "write": write, "read": read}
+    wanted = {key: value for key, value in given.items() if value is not None}
+    path = path_of("permissions", session.one_vhost, name)
+    if clear and wanted:
+        raise CommandFailed("--clear goes with no right", ExitStatus.USAGE)
+    if clear:
+        session.api.delete(path, what=f"permission of {what} in vhost '{session.one_vhost}'")
+        session.out.done(f"{what}: no rights in vhost '{session.one_vhost}'", cleared=name)
+        return
+    rows = session.api.get(path_of("users", name, "permissions"), what=what)
+    if not wanted:
+        if session.vhost is not None:
+            rows = [row for row in rows if row["vhost"] == session.vhost]
+        session.out.table(_PERMISSIONS, rows)
+        return
+    for key, pattern in wanted.items():
+        compiled(pattern, f"--{key}")
+    before: dict[str, str] = next((row for row in rows if row["vhost"] == session.one_vhost), {})
+    body = {key: wanted.get(key, before.get(key, "")) for key in given}
+    session.api.put(path, body, what=what)
+    said = ", ".join(f"{key} '{value}'" for key, value in body.items())
+    session.out.done(f"{what}: {said} in vhost '{session.one_vhost}'", **body)
+
+
+add_limits(
+    app,
+    "user",
+    "user",
+    complete_user,
+    "max-connections, max-channels, max-publish-rate or max-publish-bytes-rate",
+)
+
+
+def _tags_of(user: dict[str, Any]) -> list[str]:
+    tags_ = user.get("tags") or []
+    return tags_.split(",") if isinstance(tags_, str) else list(tags_)
+
+
+def _secret(password_hash: str | None) -> dict[str, str]:
+    if password_hash is not None:
+        return {"password_hash": password_hash}
+    return {"password": _new_password()}
+
+
+def _new_password() -> str:
+    if not sys.stdin.isatty():
+        password = sys.stdin.readline().rstrip("\r\n")
+        if not password:
+            raise CommandFailed("no password on standard input", ExitStatus.USAGE)
+        return password
+    import getpass
+
+    while True:
+        password = getpass.getpass("New password: ")
+        if password and password == getpass.getpass("Again: "):
+            return password
+        sys.stderr.write("empty, or not the same twice; try again\n")

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from importlib import import_module
 from typing import Any
 
-import typer
+import click
 
 from hareline.cli.catalogue import CATALOGUE, Row
-from hareline.cli.client_command import CONNECTION_OPTIONS
+from hareline.cli.command import CONNECTION_OPTIONS
 from hareline.cli.failures import ExitStatus
 from hareline.cli.target import VARIABLES
 
@@ -51,40 +51,30 @@ def _usages(row: Row) -> Iterator[tuple[str, str]]:
     """Each command of a row with its arguments, and the first sentence of its help."""
     module, _, name = row.place.partition(":")
     found = getattr(import_module(f"hareline.{module}"), name)
-    if not isinstance(found, typer.Typer):
-        yield f"hareline {row.name}", row.summary
+    if not isinstance(found, click.Group):
+        yield _usage(row.name, found), row.summary
         return
-    command: Any = typer.main.get_command(found)
-    commands = getattr(command, "commands", None)
-    if commands is None:
-        yield _usage(row.name, command), row.summary
-        return
-    for each in commands.values():
+    for each in found.commands.values():
         first = (each.help or "").partition("\n")[0]
         yield _usage(f"{row.name} {each.name}", each), first
 
 
-def _usage(name: str, command: Any) -> str:
-    arguments = [each for each in command.params if each.param_type_name == "argument"]
-    words = [str(each.metavar or each.name).strip("[]") for each in arguments]
-    shown = [
-        (word if each.required else f"[{word}]") + ("..." if each.nargs == -1 else "")
-        for word, each in zip(words, arguments, strict=True)
-    ]
-    return " ".join([f"hareline {name}", *shown]) if shown else f"hareline {name}"
+def _usage(name: str, command: click.Command) -> str:
+    context = click.Context(command)
+    arguments = (each for each in command.params if isinstance(each, click.Argument))
+    return " ".join([f"hareline {name}", *(each.make_metavar(context) for each in arguments)])
 
 
 def _options() -> str:
-    rows = []
-    for name, (annotation, _) in CONNECTION_OPTIONS.items():
-        info = annotation.__metadata__[0]
-        flags = [each for each in (info.param_decls or ()) if each.startswith("--")]
-        default = info.default
-        if isinstance(default, str) and default.startswith("--"):
-            flags.insert(0, default)
-        flag = flags[0] if flags else "--" + name.replace("_", "-")
-        rows.append((f"`{flag}{' ' + info.metavar if info.metavar else ''}`", info.help))
+    rows = (
+        (f"`{each.opts[0]}{'' if each.is_flag else f' {_metavar(each)}'}`", each.help)
+        for each in CONNECTION_OPTIONS
+    )
     return _table(("Option", "Meaning"), rows)
+
+
+def _metavar(each: click.Option) -> str:
+    return each.make_metavar(click.Context(click.Command(None)))
 
 
 def _table(heading: tuple[str, str], rows: Any) -> str:

@@ -14,10 +14,10 @@ from typing import Final, NamedTuple
 
 import pika
 import pytest
+from click.testing import CliRunner
 from pika.adapters.blocking_connection import BlockingChannel
-from typer.testing import CliRunner
 
-from hareline.cli.root import app
+from hareline.cli.root import root
 from hareline.settings import Settings, Storage
 from hareline.storage.journal.format.frame import BATCH_MAGIC, BATCH_MAGIC_OFFSET, BATCH_SIZE
 from hareline.testing import running_broker
@@ -173,10 +173,10 @@ def test_a_broker_starts_after_a_repair_and_has_what_was_not_damaged(
         damage(segments[number])
 
     repaired = CliRunner().invoke(
-        app, ["journal", "repair", "--apply", "--way", way, str(data_dir)]
+        root, ["journal", "repair", "--apply", "--way", way, str(data_dir)]
     )
     assert (repaired.exit_code, repaired.stderr) == (0, ""), repaired.output
-    verified = CliRunner().invoke(app, ["journal", "verify", str(data_dir)])
+    verified = CliRunner().invoke(root, ["journal", "verify", str(data_dir)])
     assert verified.exit_code == 0, verified.output
 
     found: list[bytes] = []

@@ -12,9 +12,9 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
+from click.testing import CliRunner, Result
 
-from hareline.cli.root import app
+from hareline.cli.root import root
 from hareline.storage.journal.files import Files
 from hareline.storage.journal.format.frame import BATCH_SIZE
 from hareline.storage.journal.format.positions import segment_name
@@ -44,7 +44,7 @@ def data_dir(tmp_path: Path) -> Path:
 
 
 def _run(*arguments: str, **environ: str) -> Result:
-    return CliRunner().invoke(app, ["journal", *arguments], env=environ)
+    return CliRunner().invoke(root, ["journal", *arguments], env=environ)
 
 
 def _damage(data_dir: Path, number: int = 1) -> None:

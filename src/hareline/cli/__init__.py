@@ -5,6 +5,6 @@ from __future__ import annotations
 
 def main() -> None:
     """The console script."""
-    from hareline.cli.root import main as run
+    from hareline.cli.root import root
 
-    run()
+    root(prog_name="hareline")

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 
 class Row(NamedTuple):
-    """``place``: module below hareline, and the Typer application or function in it."""
+    """``place``: module below hareline, and the command or group in it."""
 
     name: str
     place: str
@@ -23,17 +23,17 @@ CATALOGUE: Final[dict[str, tuple[Row, ...]]] = {
     "See a running broker": (
         Row(
             "status",
-            "cli.status:status_app",
+            "cli.status:status",
             "Show version, counts, rates, memory and disk of the broker.",
         ),
         Row(
             "health",
-            "cli.status:health_app",
+            "cli.status:health",
             "Check that the broker works; exit status 1 if it does not.",
         ),
         Row(
             "top",
-            "cli.top.command:app",
+            "cli.top.command:top",
             "Watch the busiest queues and connections; q ends it.",
         ),
         Row("queues", "cli.resources:queues", "See queues."),
@@ -47,15 +47,15 @@ CATALOGUE: Final[dict[str, tuple[Row, ...]]] = {
     "Messages": (
         Row(
             "publish",
-            "cli.publish:app",
+            "cli.publish:publish",
             "Publish messages, and wait until the broker confirms each.",
         ),
         Row(
             "get",
-            "cli.get:app",
+            "cli.get:get",
             "Take messages from a queue, and print them.",
         ),
-        Row("tail", "cli.tail:app", "Follow a queue or stream; nothing is taken."),
+        Row("tail", "cli.tail:tail", "Follow a queue or stream; nothing is taken."),
         Row("replay", "cli.replay:replay", "Put earlier messages into a queue again."),
     ),
     "Change a running broker": (
@@ -65,10 +65,10 @@ CATALOGUE: Final[dict[str, tuple[Row, ...]]] = {
             "Declare, delete and pause queues; browse and move messages.",
         ),
         Row("exchange", "cli.exchange:app", "Declare and delete exchanges."),
-        Row("bind", "cli.exchange:bind_app", "Bind a queue or exchange to an exchange."),
+        Row("bind", "cli.exchange:bind", "Bind a queue or exchange to an exchange."),
         Row(
             "unbind",
-            "cli.exchange:unbind_app",
+            "cli.exchange:unbind",
             "Remove a binding, by its routing key and arguments.",
         ),
         Row("connection", "cli.connection:app", "Close connections."),
@@ -78,19 +78,19 @@ CATALOGUE: Final[dict[str, tuple[Row, ...]]] = {
         Row("definitions", "cli.definitions:app", "Export and import what is declared."),
         Row(
             "migrate",
-            "cli.migrate.command:app",
+            "cli.migrate.command:migrate",
             "Move all from a running RabbitMQ to a Hareline.",
         ),
     ),
     "Test, mend and archive": (
         Row(
             "perf",
-            "cli.perf.command:app",
+            "cli.perf.command:perf",
             "Put load on a broker, and measure rates and latencies.",
         ),
         Row(
             "doctor",
-            "cli.doctor.command:app",
+            "cli.doctor.command:doctor",
             "Say what is wrong with this installation, and what to do.",
         ),
         Row("tls", "cli.tls.command:app", "Make certificates for trying TLS."),
@@ -100,7 +100,7 @@ CATALOGUE: Final[dict[str, tuple[Row, ...]]] = {
         Row("spark", "cli.spark:app", "Archive streams, replay them, and report, by Spark."),
         Row(
             "completion",
-            "cli.completion:app",
+            "cli.root:completion",
             "Print a script that completes commands and names in a shell.",
         ),
     ),

@@ -2,44 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from click import argument, option
 
-import typer
-
-from hareline.cli.client_command import Session, client_command
+from hareline.cli.command import Group, Session, client_command
 from hareline.cli.completing import complete_connection, complete_user
 from hareline.cli.failures import CommandFailed, ExitStatus
 from hareline.cli.http_client import Refused, path_of
-from hareline.cli.lean import new_group
 
-app = new_group("connection", "Close connections.")
+app = Group("connection", help="Close connections.")
 
 
 @client_command(app)
+@argument(
+    "name",
+    required=False,
+    shell_complete=complete_connection,
+    help="As `connections list` shows it.",
+)
+@option(
+    "--of-user", metavar="USER", shell_complete=complete_user, help="All connections of this user."
+)
+@option("--all", "all_of_them", is_flag=True, help="All connections.")
+@option(
+    "--reason", metavar="TEXT", default="closed by an operator", help="What the client is told."
+)
 def close(
-    session: Session,
-    name: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="NAME",
-            help="As `connections list` shows it.",
-            autocompletion=complete_connection,
-            show_default=False,
-        ),
-    ] = None,
-    of_user: Annotated[
-        str | None,
-        typer.Option(
-            metavar="USER",
-            help="All connections of this user.",
-            autocompletion=complete_user,
-            show_default=False,
-        ),
-    ] = None,
-    all_of_them: Annotated[bool, typer.Option("--all", help="All connections.")] = False,
-    reason: Annotated[
-        str, typer.Option(metavar="TEXT", help="What the client is told.")
-    ] = "closed by an operator",
+    session: Session, name: str | None, of_user: str | None, all_of_them: bool, reason: str
 ) -> None:
     """Close a connection, all of a user, or all."""
     if [name is not None, of_user is not None, all_of_them].count(True) != 1:

@@ -9,34 +9,26 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any
 
-import typer
+from click import argument, option
 
-from hareline.cli.client_command import Session, client_command
+from hareline.cli.command import PATH, Group, OneOf, Session, client_command
 from hareline.cli.failures import CommandFailed, ExitStatus
 from hareline.cli.http_client import Api, path_of
-from hareline.cli.lean import new_group
 
-app = new_group("definitions", "Export and import what is declared.")
+app = Group("definitions", help="Export and import what is declared.")
 
 
 @client_command(app)
-def export(
-    session: Session,
-    file: Annotated[
-        Path | None,
-        typer.Argument(metavar="FILE", help="Without it, standard output.", show_default=False),
-    ] = None,
-    form: Annotated[
-        Literal["rabbitmq"] | None,
-        typer.Option(
-            "--format",
-            help="rabbitmq: without what stops an import there; what is left out is said.",
-            show_default=False,
-        ),
-    ] = None,
-) -> None:
+@argument("file", type=PATH, required=False, help="Without it, standard output.")
+@option(
+    "--format",
+    "form",
+    type=OneOf(["rabbitmq"]),
+    help="rabbitmq: without what stops an import there; what is left out is said.",
+)
+def export(session: Session, file: Path | None, form: str | None) -> None:
     """Write definitions as JSON, all or of one virtual host.
 
     Messages are not in the file. It has password hashes, so only you can read it.
@@ -54,10 +46,8 @@ def export(
 
 
 @client_command(app, "import")
-def import_definitions(
-    session: Session,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The file, or - for input.")],
-) -> None:
+@argument("file", type=PATH, help="The file, or - for input.")
+def import_definitions(session: Session, file: Path) -> None:
     """Add what a file defines; nothing is deleted.
 
     With --vhost the file has the definitions of one virtual host.

@@ -2,68 +2,56 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from click import argument, option
 
-import typer
-
-from hareline.cli.client_command import Session, client_command
+from hareline.cli.command import Group, Session, client_command
 from hareline.cli.completing import complete_exchange, complete_queue
 from hareline.cli.failures import CommandFailed, ExitStatus
 from hareline.cli.http_client import path_of
-from hareline.cli.lean import new_app, new_group
 from hareline.cli.values import typed_pairs
 
-app = new_group("exchange", "Declare and delete exchanges.")
-bind_app = new_app()
-unbind_app = new_app()
+app = Group("exchange", help="Declare and delete exchanges.")
 
-_Exchange = Annotated[
-    str,
-    typer.Argument(metavar="EXCHANGE", help="The exchange.", autocompletion=complete_exchange),
-]
-_Destination = Annotated[
-    str,
-    typer.Argument(
-        metavar="DESTINATION", help="The queue, or exchange.", autocompletion=complete_queue
-    ),
-]
-_ToExchange = Annotated[
-    bool, typer.Option("--to-exchange", help="DESTINATION is an exchange, not a queue.")
-]
-_Arguments = Annotated[
-    list[str],
-    typer.Option(
-        "--argument",
-        "-a",
-        metavar="NAME=VALUE",
-        help="An argument, its value as JSON or text; may be given again.",
-    ),
-]
-_RoutingKey = Annotated[
-    str, typer.Option("--routing-key", "-k", metavar="KEY", help="Routing key.")
-]
+_exchange = argument("exchange", shell_complete=complete_exchange, help="The exchange.")
+_destination = argument(
+    "destination", shell_complete=complete_queue, help="The queue, or exchange."
+)
+_to_exchange = option(
+    "--to-exchange", is_flag=True, help="DESTINATION is an exchange, not a queue."
+)
+_arguments = option(
+    "--argument",
+    "-a",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="An argument, its value as JSON or text; may be given again.",
+)
+_routing_key = option(
+    "--routing-key", "-k", metavar="KEY", default="", show_default=False, help="Routing key."
+)
 
 
 @client_command(app)
+@_exchange
+@option(
+    "--type",
+    "kind",
+    metavar="TYPE",
+    default="direct",
+    help="direct, fanout, topic, headers or another one.",
+)
+@option("--durable/--transient", default=True, help="Kept over a restart, or gone after it.")
+@option("--auto-delete", is_flag=True, help="Deleted with its last binding.")
+@option("--internal", is_flag=True, help="Clients cannot publish to it.")
+@_arguments
 def declare(
     session: Session,
-    exchange: _Exchange,
-    kind: Annotated[
-        str,
-        typer.Option(
-            "--type", metavar="TYPE", help="direct, fanout, topic, headers or another one."
-        ),
-    ] = "direct",
-    durable: Annotated[
-        bool, typer.Option("--durable/--transient", help="Kept over a restart, or gone after it.")
-    ] = True,
-    auto_delete: Annotated[
-        bool, typer.Option("--auto-delete", help="Deleted with its last binding.")
-    ] = False,
-    internal: Annotated[
-        bool, typer.Option("--internal", help="Clients cannot publish to it.")
-    ] = False,
-    argument: _Arguments = [],  # noqa: B006 - Typer makes a new one for each run
+    exchange: str,
+    kind: str,
+    durable: bool,
+    auto_delete: bool,
+    internal: bool,
+    argument: tuple[str, ...],
 ) -> None:
     """Declare an exchange; the same one again is no error."""
     body = {
@@ -79,13 +67,9 @@ def declare(
 
 
 @client_command(app)
-def delete(
-    session: Session,
-    exchange: _Exchange,
-    if_unused: Annotated[
-        bool, typer.Option("--if-unused", help="Only if it has no bindings.")
-    ] = False,
-) -> None:
+@_exchange
+@option("--if-unused", is_flag=True, help="Only if it has no bindings.")
+def delete(session: Session, exchange: str, if_unused: bool) -> None:
     """Delete an exchange and its bindings."""
     what = f"exchange '{exchange}' in vhost '{session.one_vhost}'"
     query = {"if-unused": "true"} if if_unused else None
@@ -93,14 +77,19 @@ def delete(
     session.out.done(f"{what}: deleted", deleted=exchange)
 
 
-@client_command(bind_app)
+@client_command()
+@_exchange
+@_destination
+@_routing_key
+@_arguments
+@_to_exchange
 def bind(
     session: Session,
-    exchange: _Exchange,
-    destination: _Destination,
-    routing_key: _RoutingKey = "",
-    argument: _Arguments = [],  # noqa: B006
-    to_exchange: _ToExchange = False,
+    exchange: str,
+    destination: str,
+    routing_key: str,
+    argument: tuple[str, ...],
+    to_exchange: bool,
 ) -> None:
     """Bind a queue or exchange to an exchange."""
     kind = "e" if to_exchange else "q"
@@ -112,14 +101,19 @@ def bind(
     )
 
 
-@client_command(unbind_app)
+@client_command()
+@_exchange
+@_destination
+@_routing_key
+@_arguments
+@_to_exchange
 def unbind(
     session: Session,
-    exchange: _Exchange,
-    destination: _Destination,
-    routing_key: _RoutingKey = "",
-    argument: _Arguments = [],  # noqa: B006
-    to_exchange: _ToExchange = False,
+    exchange: str,
+    destination: str,
+    routing_key: str,
+    argument: tuple[str, ...],
+    to_exchange: bool,
 ) -> None:
     """Remove a binding, by its routing key and arguments."""
     kind = "e" if to_exchange else "q"

@@ -11,10 +11,12 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import IntEnum
+from typing import NoReturn
 
-import typer
+from click import ClickException
+from click.exceptions import Exit
 
-from hareline.cli.progress import complain
+from hareline.cli.progress import complain, say_error
 from hareline.errors import ConfigurationError, HarelineError
 
 
@@ -54,26 +56,33 @@ def errors_as_sentences() -> Iterator[None]:
         sys.stdout.flush()
     except CommandFailed as error:
         complain(str(error))
-        raise typer.Exit(error.status) from None
+        raise Exit(error.status) from None
     except ConfigurationError as error:
         for problem in error.problems:
             complain(problem)
-        raise typer.Exit(ExitStatus.USAGE) from None
+        raise Exit(ExitStatus.USAGE) from None
     except KeyboardInterrupt:
-        raise typer.Exit(ExitStatus.INTERRUPTED) from None
+        raise Exit(ExitStatus.INTERRUPTED) from None
     except BrokenPipeError:
         # The interpreter flushes once more at its end, and would complain.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise typer.Exit(ExitStatus.OK) from None
+        raise Exit(ExitStatus.OK) from None
     except OSError as error:
         text = error.strerror or str(error)
         complain(f"{error.filename}: {text}" if error.filename else text)
-        raise typer.Exit(ExitStatus.FAILED) from None
-    except (typer.Exit, typer.BadParameter):
+        raise Exit(ExitStatus.FAILED) from None
+    except (Exit, ClickException):
         raise
     except Exception as error:
         complain(f"{_place(error)}: unexpected {type(error).__name__}: {error}; this is a fault")
-        raise typer.Exit(ExitStatus.FAILED) from None
+        raise Exit(ExitStatus.FAILED) from None
+
+
+def fail(*problems: str) -> NoReturn:
+    """Write lines to standard error, and end with status 1."""
+    for problem in problems:
+        say_error(problem)
+    raise Exit(ExitStatus.FAILED)
 
 
 def _place(error: Exception) -> str:

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
-import typer
+from click import argument, option
 
 from hareline.cli.amqp_client import opened_channel
-from hareline.cli.client_command import Session, client_command
+from hareline.cli.command import Number, Session, Whole, client_command
 from hareline.cli.completing import complete_queue
-from hareline.cli.lean import new_app
 from hareline.cli.message_text import body_octets, message_json, message_lines
 from hareline.cli.output import Column
-
-app = new_app()
 
 _POLL_S: Final = 0.05
 _COLUMNS: Final = (
@@ -28,23 +25,18 @@ _COLUMNS: Final = (
 )
 
 
-@client_command(app)
-def get(
-    session: Session,
-    queue: Annotated[
-        str, typer.Argument(metavar="QUEUE", help="The queue.", autocompletion=complete_queue)
-    ],
-    count: Annotated[int, typer.Option(metavar="N", min=1, help="At most this many.")] = 1,
-    keep: Annotated[
-        bool, typer.Option("--keep", help="Put them back; they count as redelivered then.")
-    ] = False,
-    wait: Annotated[
-        float, typer.Option(metavar="SECONDS", min=0, help="How long to wait for the first one.")
-    ] = 0,
-    body: Annotated[
-        bool, typer.Option("--body", help="Print the bodies alone, a line end after each.")
-    ] = False,
-) -> None:
+@client_command()
+@argument("queue", shell_complete=complete_queue, help="The queue.")
+@option("--count", type=Whole(1), default=1, help="At most this many.")
+@option("--keep", is_flag=True, help="Put them back; they count as redelivered then.")
+@option(
+    "--wait",
+    type=Number(0),
+    default=0,
+    help="How long to wait for the first one.",
+)
+@option("--body", is_flag=True, help="Print the bodies alone, a line end after each.")
+def get(session: Session, queue: str, count: int, keep: bool, wait: float, body: bool) -> None:
     """Take messages from a queue, and print them.
 
     Each is acknowledged once it is printed.

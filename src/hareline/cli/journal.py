@@ -16,36 +16,31 @@ from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Final, NamedTuple, NoReturn
+from typing import Final, NamedTuple
 
-import typer
+import click
+from click import argument, option
 
+from hareline.cli.command import PATH, Group, OneOf
+from hareline.cli.failures import ExitStatus, fail
 from hareline.cli.progress import say_error
 from hareline.errors import ConfigurationError, StoreError
 
-EXIT_FAILURE: Final = 1
 _JOURNAL: Final = "journal"
 _LOCK: Final = "lock"
 _DIRECTORY_MODE: Final = 0o750
 _DEFINITIONS: Final = "definitions.sqlite"
 
-app = typer.Typer(
-    name=_JOURNAL,
-    help="Read, check and repair the journal of a stopped broker.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+app = Group("journal", help="Read, check and repair the journal of a stopped broker.")
 
-_Directory = Annotated[
-    Path | None,
-    typer.Argument(
-        metavar="DIR",
-        help="The broker's data directory, or the journal in it; by default the one of the "
-        "settings (file and environment).",
-        show_default=False,
-    ),
-]
+_directory = argument(
+    "directory",
+    type=PATH,
+    required=False,
+    metavar="[DIR]",
+    help="The broker's data directory, or the journal in it; by default the one of the "
+    "settings (file and environment).",
+)
 
 
 class Way(StrEnum):
@@ -56,16 +51,10 @@ class Way(StrEnum):
 
 
 @app.command()
-def dump(
-    directory: _Directory = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="One JSON object per line instead of text.")
-    ] = False,
-    content: Annotated[
-        bool,
-        typer.Option("--content", help="With --json: messages' header and body frames in base64."),
-    ] = False,
-) -> None:
+@_directory
+@option("--json", "as_json", is_flag=True, help="One JSON object per line instead of text.")
+@option("--content", is_flag=True, help="With --json: messages' header and body frames in base64.")
+def dump(directory: Path | None, as_json: bool, content: bool) -> None:
     """Print a line for each batch and each record.
 
     Records that cannot be read are left out and reported on standard error; exit status 1 then.
@@ -74,7 +63,7 @@ def dump(
     from hareline.storage.journal.files import Files
 
     if content and not as_json:
-        _fail("hareline: --content works only with --json")
+        fail("hareline: --content works only with --json")
     with _opened(directory) as (journal, definitions):
         report = inspect.Report()
         for line in inspect.dump(
@@ -85,17 +74,18 @@ def dump(
             with_content=content,
             newest=definitions.newest_segment,
         ):
-            typer.echo(line)
+            click.echo(line)
         for _, what in report.malformed:
             say_error(what)
         for damage in report.damages:
             say_error(str(damage))
     if report.is_damaged:
-        raise typer.Exit(EXIT_FAILURE)
+        raise click.exceptions.Exit(ExitStatus.FAILED)
 
 
 @app.command()
-def verify(directory: _Directory = None) -> None:
+@_directory
+def verify(directory: Path | None) -> None:
     """Read all of the journal and say what is wrong with it.
 
     Exit status 0: no damage, with or without a torn tail. 1: damage, or the journal is unreadable.
@@ -106,26 +96,23 @@ def verify(directory: _Directory = None) -> None:
     with _opened(directory) as (journal, definitions):
         report = inspect.verify(Files(), journal, definitions.newest_segment)
         for line in _with_queue_names(report.lines(), definitions):
-            typer.echo(line)
+            click.echo(line)
     if report.is_damaged:
-        raise typer.Exit(EXIT_FAILURE)
+        raise click.exceptions.Exit(ExitStatus.FAILED)
 
 
 @app.command()
-def repair(
-    directory: _Directory = None,
-    way: Annotated[
-        Way,
-        typer.Option(
-            metavar="WAY",
-            help="skip: drop what cannot be read, keep the rest. truncate: drop everything "
-            "from the first damage on.",
-        ),
-    ] = Way.skip,
-    apply: Annotated[
-        bool, typer.Option("--apply", help="Change the files; without it, only report.")
-    ] = False,
-) -> None:
+@_directory
+@option(
+    "--way",
+    type=OneOf(Way),
+    metavar="WAY",
+    default=Way.skip,
+    help="skip: drop what cannot be read, keep the rest. truncate: drop everything from "
+    "the first damage on.",
+)
+@option("--apply", is_flag=True, help="Change the files; without it, only report.")
+def repair(directory: Path | None, way: Way, apply: bool) -> None:
     """Say what a repair would do and lose; with --apply, do it.
 
     The previous files are kept, in a folder of the journal. Exit status 0: no repair is needed, or
@@ -139,19 +126,19 @@ def repair(
         files, newest = Files(), definitions.newest_segment
         planned = repair.plan(files, journal, Decision(way.value), newest)
         for line in _with_queue_names(iter(planned.lines), definitions):
-            typer.echo(line)
+            click.echo(line)
         if planned.is_needed and apply:
             removed = repair.apply(files, planned)
-            typer.echo(f"done; the previous files are in {removed}")
+            click.echo(f"done; the previous files are in {removed}")
         elif planned.is_needed:
-            typer.echo("nothing was changed; --apply does it")
+            click.echo("nothing was changed; --apply does it")
         report = inspect.verify(files, journal, newest)
         if not planned.is_needed and not report.is_damaged:
-            typer.echo("no damage, nothing to do")
+            click.echo("no damage, nothing to do")
         for _, what in report.malformed:
             say_error(f"cannot be repaired: {what}")
     if report.is_damaged:
-        raise typer.Exit(EXIT_FAILURE)
+        raise click.exceptions.Exit(ExitStatus.FAILED)
 
 
 def verified(data_dir: Path) -> list[str]:
@@ -189,15 +176,15 @@ def _opened(
             _check_journal(journal, definitions)
             yield str(journal), definitions
     except ConfigurationError as error:
-        _fail(*error.problems)
+        fail(*error.problems)
     except StoreError as error:
-        _fail(f"hareline: {error}")
+        fail(f"hareline: {error}")
     except BrokenPipeError:  # the reader has closed the pipe
         sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115 - for the interpreter's last flush
-        raise typer.Exit(0) from None
+        raise click.exceptions.Exit(0) from None
     except OSError as error:
         text = error.strerror or str(error)
-        _fail(f"hareline: {error.filename}: {text}" if error.filename else f"hareline: {text}")
+        fail(f"hareline: {error.filename}: {text}" if error.filename else f"hareline: {text}")
 
 
 def _find(directory: Path | None, *, may_create: bool) -> Path:
@@ -296,9 +283,3 @@ def _read_definitions(data_dir: Path) -> _Definitions:
 
 def _text(value: str | bytes) -> str:
     return value if isinstance(value, str) else value.decode("utf-8", "backslashreplace")
-
-
-def _fail(*problems: str) -> NoReturn:
-    for problem in problems:
-        say_error(problem)
-    raise typer.Exit(EXIT_FAILURE)

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal
+from typing import Final
 
-import typer
+from click import argument, option
 
-from hareline.cli.client_command import Session, client_command
+from hareline.cli.command import WHOLE, Group, OneOf, Session, client_command
 from hareline.cli.completing import complete_policy
 from hareline.cli.http_client import path_of
-from hareline.cli.lean import new_group
 from hareline.cli.listing import compiled
 from hareline.cli.output import Column
 from hareline.cli.values import json_object, typed_pairs
 
-app = new_group("policy", "List, set and clear policies.")
+app = Group("policy", help="List, set and clear policies.")
 
 _COLUMNS: Final = (
     Column("vhost", "vhost"),
@@ -24,12 +23,10 @@ _COLUMNS: Final = (
     Column("priority", "priority", "count"),
     Column("definition", "definition"),
 )
-_Operator = Annotated[
-    bool, typer.Option("--operator", help="An operator policy, which limits other policies.")
-]
-_Name = Annotated[
-    str, typer.Argument(metavar="NAME", help="The policy.", autocompletion=complete_policy)
-]
+_operator = option(
+    "--operator", is_flag=True, help="An operator policy, which limits other policies."
+)
+_name = argument("name", shell_complete=complete_policy, help="The policy.")
 
 
 def _kind(operator: bool) -> str:
@@ -37,7 +34,8 @@ def _kind(operator: bool) -> str:
 
 
 @client_command(app, "list")
-def list_policies(session: Session, operator: _Operator = False) -> None:
+@_operator
+def list_policies(session: Session, operator: bool) -> None:
     """List policies.
 
     Columns: vhost, name, pattern, apply-to, priority, definition. A policy whose pattern takes too
@@ -57,26 +55,28 @@ def list_policies(session: Session, operator: _Operator = False) -> None:
 
 
 @client_command(app, "set")
+@_name
+@argument("pattern", help="Regular expression of the names.")
+@argument(
+    "definition", nargs=-1, required=True, help="KEY=VALUE, several of them, or one JSON object."
+)
+@option(
+    "--apply-to",
+    type=OneOf(["all", "queues", "exchanges", "classic_queues", "quorum_queues", "streams"]),
+    metavar="KIND",
+    default="all",
+    help="all, queues, exchanges, or queues of one type.",
+)
+@option("--priority", type=WHOLE, default=0, help="The highest one counts.")
+@_operator
 def set_policy(
     session: Session,
-    name: _Name,
-    pattern: Annotated[
-        str, typer.Argument(metavar="PATTERN", help="Regular expression of the names.")
-    ],
-    definition: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="DEFINITION", help="KEY=VALUE, several of them, or one JSON object."
-        ),
-    ],
-    apply_to: Annotated[
-        Literal["all", "queues", "exchanges", "classic_queues", "quorum_queues", "streams"],
-        typer.Option(
-            "--apply-to", metavar="KIND", help="all, queues, exchanges, or queues of one type."
-        ),
-    ] = "all",
-    priority: Annotated[int, typer.Option(metavar="N", help="The highest one counts.")] = 0,
-    operator: _Operator = False,
+    name: str,
+    pattern: str,
+    definition: tuple[str, ...],
+    apply_to: str,
+    priority: int,
+    operator: bool,
 ) -> None:
     """Set a policy for all queues and exchanges whose name matches.
 
@@ -99,7 +99,9 @@ def set_policy(
 
 
 @client_command(app)
-def clear(session: Session, name: _Name, operator: _Operator = False) -> None:
+@_name
+@_operator
+def clear(session: Session, name: str, operator: bool) -> None:
     """Remove a policy."""
     what = f"policy '{name}' in vhost '{session.one_vhost}'"
     session.api.delete(path_of(_kind(operator), session.one_vhost, name), what=what)

@@ -5,91 +5,68 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
-import typer
+from click import argument, option
 
 from hareline.cli.amqp_client import NotInTime, opened_channel, within
-from hareline.cli.client_command import Session, client_command
+from hareline.cli.command import PATH, Session, Whole, client_command
 from hareline.cli.completing import complete_exchange, complete_queue
 from hareline.cli.failures import CommandFailed, ExitStatus
-from hareline.cli.lean import new_app
 from hareline.cli.message_text import properties_from
 from hareline.cli.progress import Display, complain
 from hareline.cli.values import pairs, typed_pairs
-
-app = new_app()
 
 #: Above so many messages there is a progress bar.
 _MANY: Final = 1_000
 
 
-@client_command(app)
+@client_command()
+@argument("body", required=False, help="The body; without it, standard input.")
+@option(
+    "--queue", "-q", metavar="NAME", shell_complete=complete_queue, help="Send it to this queue."
+)
+@option(
+    "--exchange",
+    "-e",
+    metavar="NAME",
+    shell_complete=complete_exchange,
+    help="Send it to this exchange.",
+)
+@option("--routing-key", "-k", metavar="KEY", default="", show_default=False, help="Routing key.")
+@option("--file", type=PATH, metavar="FILE", help="The body is its content.")
+@option("--lines", is_flag=True, help="Each line of the input is a message.")
+@option("--count", type=Whole(1), default=1, help="Send it N times.")
+@option(
+    "--header",
+    "-H",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A header, its value as JSON or text; may be given again.",
+)
+@option(
+    "--property",
+    "-P",
+    "property_",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="content_type, correlation_id, priority or another; may be given again.",
+)
+@option("--persistent", is_flag=True, help="It survives a restart, in a durable queue.")
+@option("--unroutable-ok", is_flag=True, help="No error if no queue takes it.")
 def publish(
     session: Session,
-    body: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="BODY", help="The body; without it, standard input.", show_default=False
-        ),
-    ] = None,
-    queue: Annotated[
-        str | None,
-        typer.Option(
-            "--queue",
-            "-q",
-            metavar="NAME",
-            help="Send it to this queue.",
-            autocompletion=complete_queue,
-            show_default=False,
-        ),
-    ] = None,
-    exchange: Annotated[
-        str | None,
-        typer.Option(
-            "--exchange",
-            "-e",
-            metavar="NAME",
-            help="Send it to this exchange.",
-            autocompletion=complete_exchange,
-            show_default=False,
-        ),
-    ] = None,
-    routing_key: Annotated[
-        str, typer.Option("--routing-key", "-k", metavar="KEY", help="Routing key.")
-    ] = "",
-    file: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="The body is its content.", show_default=False),
-    ] = None,
-    lines: Annotated[
-        bool, typer.Option("--lines", help="Each line of the input is a message.")
-    ] = False,
-    count: Annotated[int, typer.Option(metavar="N", min=1, help="Send it N times.")] = 1,
-    header: Annotated[
-        list[str],
-        typer.Option(
-            "--header",
-            "-H",
-            metavar="NAME=VALUE",
-            help="A header, its value as JSON or text; may be given again.",
-        ),
-    ] = [],  # noqa: B006 - Typer makes a new one for each run
-    property_: Annotated[
-        list[str],
-        typer.Option(
-            "--property",
-            "-P",
-            metavar="NAME=VALUE",
-            help="content_type, correlation_id, priority or another; may be given again.",
-        ),
-    ] = [],  # noqa: B006
-    persistent: Annotated[
-        bool, typer.Option("--persistent", help="It survives a restart, in a durable queue.")
-    ] = False,
-    unroutable_ok: Annotated[
-        bool, typer.Option("--unroutable-ok", help="No error if no queue takes it.")
-    ] = False,
+    body: str | None,
+    queue: str | None,
+    exchange: str | None,
+    routing_key: str,
+    file: Path | None,
+    lines: bool,
+    count: int,
+    header: tuple[str, ...],
+    property_: tuple[str, ...],
+    persistent: bool,
+    unroutable_ok: bool,
 ) -> None:
     """Publish messages, and wait until the broker confirms each.
 

@@ -9,22 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
-import typer
+from click import argument, option
 
-from hareline.cli.client_command import Session, client_command
+from hareline.cli.command import Group, Session, client_command
 from hareline.cli.completing import complete_queue
 from hareline.cli.failures import CommandFailed
 from hareline.cli.http_client import Refused, path_of
-from hareline.cli.lean import new_group
 from hareline.cli.values import typed_pairs
 
-app = new_group("queue", "Declare, delete and pause queues; browse and move messages.")
+app = Group("queue", help="Declare, delete and pause queues; browse and move messages.")
 
-QueueName = Annotated[
-    str, typer.Argument(metavar="QUEUE", help="The queue.", autocompletion=complete_queue)
-]
+queue_name = argument("queue", shell_complete=complete_queue, help="The queue.")
 _TYPES: Final = "x-queue-type"
 _NOT_FOUND: Final = 404
 _METHOD_NOT_ALLOWED: Final = 405
@@ -36,28 +33,24 @@ def what(session: Session, queue: str) -> str:
 
 
 @client_command(app)
+@queue_name
+@option("--type", "kind", metavar="TYPE", help="classic, quorum, stream.")
+@option("--durable/--transient", default=True, help="Kept over a restart, or gone after it.")
+@option("--auto-delete", is_flag=True, help="Deleted with its last consumer.")
+@option(
+    "--argument",
+    "-a",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="An argument, as x-max-length=100, its value as JSON or text; may be given again.",
+)
 def declare(
     session: Session,
-    queue: QueueName,
-    kind: Annotated[
-        str | None,
-        typer.Option("--type", metavar="TYPE", help="classic, quorum, stream.", show_default=False),
-    ] = None,
-    durable: Annotated[
-        bool, typer.Option("--durable/--transient", help="Kept over a restart, or gone after it.")
-    ] = True,
-    auto_delete: Annotated[
-        bool, typer.Option("--auto-delete", help="Deleted with its last consumer.")
-    ] = False,
-    argument: Annotated[
-        list[str],
-        typer.Option(
-            "--argument",
-            "-a",
-            metavar="NAME=VALUE",
-            help="An argument, as x-max-length=100, its value as JSON or text; may be given again.",
-        ),
-    ] = [],  # noqa: B006 - Typer makes a new one for each run
+    queue: str,
+    kind: str | None,
+    durable: bool,
+    auto_delete: bool,
+    argument: tuple[str, ...],
 ) -> None:
     """Declare a queue; the same one again is no error."""
     arguments = typed_pairs(argument, "--argument")
@@ -72,16 +65,10 @@ def declare(
 
 
 @client_command(app)
-def delete(
-    session: Session,
-    queue: QueueName,
-    if_empty: Annotated[
-        bool, typer.Option("--if-empty", help="Only if it has no messages.")
-    ] = False,
-    if_unused: Annotated[
-        bool, typer.Option("--if-unused", help="Only if it has no consumers.")
-    ] = False,
-) -> None:
+@queue_name
+@option("--if-empty", is_flag=True, help="Only if it has no messages.")
+@option("--if-unused", is_flag=True, help="Only if it has no consumers.")
+def delete(session: Session, queue: str, if_empty: bool, if_unused: bool) -> None:
     """Delete a queue with its messages and bindings."""
     conditions = {"if-empty": if_empty, "if-unused": if_unused}
     query = {name: "true" for name, is_asked in conditions.items() if is_asked}
@@ -91,7 +78,8 @@ def delete(
 
 
 @client_command(app)
-def pause(session: Session, queue: QueueName) -> None:
+@queue_name
+def pause(session: Session, queue: str) -> None:
     """Stop deliveries until `resume`, also over a restart.
 
     Publishers go on, and the queue grows."""
@@ -100,7 +88,8 @@ def pause(session: Session, queue: QueueName) -> None:
 
 
 @client_command(app)
-def resume(session: Session, queue: QueueName) -> None:
+@queue_name
+def resume(session: Session, queue: str) -> None:
     """Let deliveries from a paused queue go on."""
     operate(session, queue, "resume", {})
     session.out.done(f"{what(session, queue)}: resumed", paused=False)

@@ -10,19 +10,20 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Any, Final
 
-import typer
+from click import argument, option
 
-from hareline.cli.client_command import Session, client_command
+from hareline.cli.command import PATH, OneOf, Session, Whole, client_command
 from hareline.cli.completing import complete_exchange, complete_queue
 from hareline.cli.failures import CommandFailed, ExitStatus
 from hareline.cli.http_client import path_of
 from hareline.cli.message_text import message_lines
 from hareline.cli.output import Column
 from hareline.cli.progress import Display
-from hareline.cli.queue import QueueName, app, unknown_as_sentence, what
+from hareline.cli.queue import app, queue_name, unknown_as_sentence, what
 
 _PAGE: Final = 1_000
 _SHOWN: Final = 20
@@ -37,77 +38,52 @@ _BROWSED: Final = (
     Column("payload", "payload"),
 )
 
-_Selector = Annotated[
-    str | None,
-    typer.Option(
-        "--where",
-        metavar="SELECTOR",
-        help="Only those that this JMS selector matches.",
-        show_default=False,
-    ),
-]
-_Offsets = Annotated[
-    list[int],
-    typer.Option(
-        "--offset",
-        metavar="N",
-        min=0,
-        help="Only the message of this offset, as `browse` shows it; may be given again.",
-    ),
-]
-_Limit = Annotated[
-    int | None,
-    typer.Option(
-        "--limit", metavar="N", min=1, help="At most N, from the head.", show_default=False
-    ),
-]
-_All = Annotated[bool, typer.Option("--all", help="All messages.")]
-_ToQueue = Annotated[
-    str | None,
-    typer.Option(
-        "--to-queue",
-        metavar="NAME",
-        help="Queue that gets them.",
-        autocompletion=complete_queue,
-        show_default=False,
-    ),
-]
-_ToExchange = Annotated[
-    str | None,
-    typer.Option(
-        "--to-exchange",
-        metavar="NAME",
-        help="Exchange that gets them.",
-        autocompletion=complete_exchange,
-        show_default=False,
-    ),
-]
-_RoutingKey = Annotated[
-    str | None,
-    typer.Option(
-        "--routing-key",
-        "-k",
-        metavar="KEY",
-        help="With --to-exchange; by default the one they have.",
-        show_default=False,
-    ),
-]
+_selector = option(
+    "--where", "selector", metavar="SELECTOR", help="Only those that this JMS selector matches."
+)
+_offsets = option(
+    "--offset",
+    type=Whole(0),
+    multiple=True,
+    help="Only the message of this offset, as `browse` shows it; may be given again.",
+)
+_limit = option("--limit", type=Whole(1), help="At most N, from the head.")
+_all = option("--all", "all_of_them", is_flag=True, help="All messages.")
+_to_queue = option(
+    "--to-queue", metavar="NAME", shell_complete=complete_queue, help="Queue that gets them."
+)
+_to_exchange = option(
+    "--to-exchange",
+    metavar="NAME",
+    shell_complete=complete_exchange,
+    help="Exchange that gets them.",
+)
+_routing_key = option(
+    "--routing-key", "-k", metavar="KEY", help="With --to-exchange; by default the one they have."
+)
 
 
 @client_command(app)
+@queue_name
+@option("--limit", type=Whole(1), default=_SHOWN, help="At most N messages.")
+@option("--end", is_flag=True, help="From the end on, the newest first.")
+@_selector
+@option(
+    "--encoding",
+    type=OneOf(["auto", "json", "hex", "base64"]),
+    metavar="WORD",
+    default="auto",
+    help="How bodies are shown: auto, json, hex or base64.",
+)
+@option("--truncate", type=Whole(0), metavar="OCTETS", default=50000, help="Of each body.")
 def browse(
     session: Session,
-    queue: QueueName,
-    limit: Annotated[
-        int, typer.Option("--limit", metavar="N", min=1, help="At most N messages.")
-    ] = _SHOWN,
-    end: Annotated[bool, typer.Option("--end", help="From the end on, the newest first.")] = False,
-    selector: _Selector = None,
-    encoding: Annotated[
-        Literal["auto", "json", "hex", "base64"],
-        typer.Option(metavar="WORD", help="How bodies are shown: auto, json, hex or base64."),
-    ] = "auto",
-    truncate: Annotated[int, typer.Option(metavar="OCTETS", min=0, help="Of each body.")] = 50_000,
+    queue: str,
+    limit: int,
+    end: bool,
+    selector: str | None,
+    encoding: str,
+    truncate: int,
 ) -> None:
     """Look at messages; nothing is taken, counted or moved.
 
@@ -139,14 +115,9 @@ def browse(
 
 
 @client_command(app)
-def purge(
-    session: Session,
-    queue: QueueName,
-    limit: Annotated[
-        int | None,
-        typer.Option("--limit", metavar="N", min=1, help="Only the first N.", show_default=False),
-    ] = None,
-) -> None:
+@queue_name
+@option("--limit", type=Whole(1), help="Only the first N.")
+def purge(session: Session, queue: str, limit: int | None) -> None:
     """Delete all messages, or the first ones.
 
     Those that a consumer has not acknowledged stay."""
@@ -159,13 +130,18 @@ def purge(
 
 
 @client_command(app, "delete-messages")
+@queue_name
+@_selector
+@_offsets
+@_limit
+@_all
 def delete_messages(
     session: Session,
-    queue: QueueName,
-    selector: _Selector = None,
-    offset: _Offsets = [],  # noqa: B006 - Typer makes a new one for each run
-    limit: _Limit = None,
-    all_of_them: _All = False,
+    queue: str,
+    selector: str | None,
+    offset: tuple[int, ...],
+    limit: int | None,
+    all_of_them: bool,
 ) -> None:
     """Delete messages; they are not dead-lettered."""
     chosen = _selection(selector, offset, limit, all_of_them)
@@ -173,16 +149,24 @@ def delete_messages(
 
 
 @client_command(app)
+@queue_name
+@_to_queue
+@_to_exchange
+@_routing_key
+@_selector
+@_offsets
+@_limit
+@_all
 def move(
     session: Session,
-    queue: QueueName,
-    to_queue: _ToQueue = None,
-    to_exchange: _ToExchange = None,
-    routing_key: _RoutingKey = None,
-    selector: _Selector = None,
-    offset: _Offsets = [],  # noqa: B006
-    limit: _Limit = None,
-    all_of_them: _All = False,
+    queue: str,
+    to_queue: str | None,
+    to_exchange: str | None,
+    routing_key: str | None,
+    selector: str | None,
+    offset: tuple[int, ...],
+    limit: int | None,
+    all_of_them: bool,
 ) -> None:
     """Move messages to another queue or to an exchange."""
     chosen = _selection(selector, offset, limit, all_of_them)
@@ -190,16 +174,24 @@ def move(
 
 
 @client_command(app)
+@queue_name
+@_to_queue
+@_to_exchange
+@_routing_key
+@_selector
+@_offsets
+@_limit
+@_all
 def copy(
     session: Session,
-    queue: QueueName,
-    to_queue: _ToQueue = None,
-    to_exchange: _ToExchange = None,
-    routing_key: _RoutingKey = None,
-    selector: _Selector = None,
-    offset: _Offsets = [],  # noqa: B006
-    limit: _Limit = None,
-    all_of_them: _All = False,
+    queue: str,
+    to_queue: str | None,
+    to_exchange: str | None,
+    routing_key: str | None,
+    selector: str | None,
+    offset: tuple[int, ...],
+    limit: int | None,
+    all_of_them: bool,
 ) -> None:
     """Copy messages to another queue or to an exchange."""
     chosen = _selection(selector, offset, limit, all_of_them)
@@ -207,13 +199,18 @@ def copy(
 
 
 @client_command(app)
+@queue_name
+@_selector
+@_offsets
+@_limit
+@_all
 def retry(
     session: Session,
-    queue: QueueName,
-    selector: _Selector = None,
-    offset: _Offsets = [],  # noqa: B006
-    limit: _Limit = None,
-    all_of_them: _All = False,
+    queue: str,
+    selector: str | None,
+    offset: tuple[int, ...],
+    limit: int | None,
+    all_of_them: bool,
 ) -> None:
     """Send dead letters back to where they died first."""
     chosen = _selection(selector, offset, limit, all_of_them)
@@ -221,12 +218,12 @@ def retry(
 
 
 @client_command(app)
+@queue_name
+@argument("file", type=PATH, help="The file, or - for output.")
+@_selector
+@_limit
 def export(
-    session: Session,
-    queue: QueueName,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The file, or - for output.")],
-    selector: _Selector = None,
-    limit: _Limit = None,
+    session: Session, queue: str, file: Path, selector: str | None, limit: int | None
 ) -> None:
     """Write messages to a file; they stay in the queue.
 
@@ -262,11 +259,9 @@ def export(
 
 
 @client_command(app, "import")
-def import_messages(
-    session: Session,
-    queue: QueueName,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file that `export` wrote.")],
-) -> None:
+@queue_name
+@argument("file", type=PATH, help="A file that `export` wrote.")
+def import_messages(session: Session, queue: str, file: Path) -> None:
     """Put the messages of an exported file into a queue."""
     path = path_of("queues", session.one_vhost, queue, "import")
     size = file.stat().st_size
@@ -317,7 +312,7 @@ class _opened:  # noqa: N801 - used as a function
 
 
 def _selection(
-    selector: str | None, offsets: list[int], limit: int | None, all_of_them: bool
+    selector: str | None, offsets: Sequence[int], limit: int | None, all_of_them: bool
 ) -> dict[str, Any]:
     """Which messages, as the body has it. Raises CommandFailed if nothing was said."""
     wanted: dict[str, Any] = {

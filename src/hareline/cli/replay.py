@@ -11,57 +11,59 @@ import getpass
 import json
 import os
 import sys
-from typing import Annotated, Any, Final, NoReturn
+from typing import Any, Final
 
-import typer
+import click
+from click import option
 
+from hareline.cli.command import Command, Whole
+from hareline.cli.failures import ExitStatus, fail
 from hareline.cli.progress import console, say_error, visible
 
-EXIT_FAILURE: Final = 1
 PASSWORD_VARIABLE: Final = "HARELINE_PASSWORD"
 _NOT_OURS: Final = "the answer does not come from a broker"
 
 
+@click.command(cls=Command)
+@option(
+    "--queue",
+    metavar="NAME",
+    required=True,
+    help="Queue whose messages are replayed; may be deleted.",
+)
+@option("--to-queue", metavar="NAME", required=True, help="Queue that gets them. It must exist.")
+@option(
+    "--from",
+    "from_instant",
+    metavar="TIME",
+    required=True,
+    help="First arrival: ISO 8601 with a zone (2026-01-05T10:00:00Z), or epoch milliseconds.",
+)
+@option("--to", "to_instant", metavar="TIME", required=True, help="Arrivals before this instant.")
+@option("--vhost", metavar="NAME", default="/", help="Virtual host of both queues.")
+@option("--exchange", metavar="NAME", help='Only messages published to it; "" is the default one.')
+@option("--routing-key", metavar="KEY", help="Only messages published with this key.")
+@option("--selector", metavar="TEXT", help="Only messages that this JMS selector matches.")
+@option("--limit", type=Whole(1), help="At most this many, the oldest.")
+@option(
+    "--url",
+    metavar="URL",
+    default="http://127.0.0.1:15672",
+    help="Address of the broker's management port.",
+)
+@option("--user", metavar="NAME", default="guest", help="A user with the tag administrator.")
 def replay(
-    queue: Annotated[
-        str, typer.Option(metavar="NAME", help="Queue whose messages are replayed; may be deleted.")
-    ],
-    to_queue: Annotated[
-        str, typer.Option(metavar="NAME", help="Queue that gets them. It must exist.")
-    ],
-    from_instant: Annotated[
-        str,
-        typer.Option(
-            "--from",
-            metavar="TIME",
-            help="First arrival: ISO 8601 with a zone (2026-01-05T10:00:00Z), or epoch "
-            "milliseconds.",
-        ),
-    ],
-    to_instant: Annotated[
-        str, typer.Option("--to", metavar="TIME", help="Arrivals before this instant.")
-    ],
-    vhost: Annotated[str, typer.Option(metavar="NAME", help="Virtual host of both queues.")] = "/",
-    exchange: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help='Only messages published to it; "" is the default one.'),
-    ] = None,
-    routing_key: Annotated[
-        str | None, typer.Option(metavar="KEY", help="Only messages published with this key.")
-    ] = None,
-    selector: Annotated[
-        str | None,
-        typer.Option(metavar="TEXT", help="Only messages that this JMS selector matches."),
-    ] = None,
-    limit: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="At most this many, the oldest.")
-    ] = None,
-    url: Annotated[
-        str, typer.Option(metavar="URL", help="Address of the broker's management port.")
-    ] = "http://127.0.0.1:15672",
-    user: Annotated[
-        str, typer.Option(metavar="NAME", help="A user with the tag administrator.")
-    ] = "guest",
+    queue: str,
+    to_queue: str,
+    from_instant: str,
+    to_instant: str,
+    vhost: str,
+    exchange: str | None,
+    routing_key: str | None,
+    selector: str | None,
+    limit: int | None,
+    url: str,
+    user: str,
 ) -> None:
     """Put earlier messages into a queue again.
 
@@ -70,7 +72,7 @@ def replay(
     asked for on a terminal.
     """
     if not url.startswith(("http://", "https://")):
-        _fail(f"hareline: --url: '{url}' does not begin with http:// or https://")
+        fail(f"hareline: --url: '{url}' does not begin with http:// or https://")
     fields = {
         "vhost": vhost,
         "queue": queue,
@@ -87,9 +89,9 @@ def replay(
     if "replayed" in outcome:
         _show(outcome, queue, to_queue)
     if reason:
-        _fail(f"hareline: {reason}")
+        fail(f"hareline: {reason}")
     if outcome["unreadable"]:
-        raise typer.Exit(EXIT_FAILURE)
+        raise click.exceptions.Exit(ExitStatus.FAILED)
 
 
 def _ask(url: str, fields: dict[str, Any], user: str, password: str) -> tuple[dict[str, Any], str]:
@@ -114,9 +116,9 @@ def _ask(url: str, fields: dict[str, Any], user: str, password: str) -> tuple[di
         return refusal, str(refusal.get("reason", f"{url}: {error.code} {error.reason}"))
     except (URLError, HTTPException, OSError, ValueError) as error:  # the last for the URL
         said = getattr(error, "reason", error)
-        _fail(f"hareline: {url}: {getattr(said, 'strerror', None) or said}")
+        fail(f"hareline: {url}: {getattr(said, 'strerror', None) or said}")
     if "replayed" not in outcome:
-        _fail(f"hareline: {url}: {_NOT_OURS}")
+        fail(f"hareline: {url}: {_NOT_OURS}")
     return outcome, ""
 
 
@@ -126,7 +128,7 @@ def _decoded(url: str, octets: bytes) -> dict[str, Any]:
     except ValueError:
         fields = None
     if not isinstance(fields, dict):
-        _fail(f"hareline: {url}: {_NOT_OURS}")
+        fail(f"hareline: {url}: {_NOT_OURS}")
     return fields
 
 
@@ -147,14 +149,9 @@ def _password(user: str) -> str:
     if password is not None:
         return password
     if not _is_terminal():
-        _fail(f"hareline: no password: set {PASSWORD_VARIABLE}, or run this on a terminal")
+        fail(f"hareline: no password: set {PASSWORD_VARIABLE}, or run this on a terminal")
     return getpass.getpass(f"Password of {user}: ")
 
 
 def _is_terminal() -> bool:
     return sys.stdin.isatty()
-
-
-def _fail(problem: str) -> NoReturn:
-    say_error(problem)
-    raise typer.Exit(EXIT_FAILURE)

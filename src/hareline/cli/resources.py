@@ -5,22 +5,20 @@ One table of resources; every group has the same two commands. Invariant: they o
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Annotated, Any, Final
+from collections.abc import Iterable
+from typing import Any, Final
 
-import typer
+from click import argument, option
 
-from hareline.cli.client_command import Session, client_command
+from hareline.cli.command import Group, Session, Whole, client_command
 from hareline.cli.completing import (
     Completer,
     complete_connection,
     complete_exchange,
-    complete_nothing,
     complete_queue,
 )
 from hareline.cli.failures import CommandFailed, ExitStatus
 from hareline.cli.http_client import Refused, path_of
-from hareline.cli.lean import new_group
 from hareline.cli.listing import Query, Resource, chosen_columns, parse_condition
 from hareline.cli.output import Column, Kind, value_at
 
@@ -188,46 +186,12 @@ _READER_COLUMNS: Final = (
     Column("pin", "pin", "flag"),
 )
 
-_Name = Annotated[
-    str | None,
-    typer.Option(
-        "--name", metavar="REGEX", help="Only those whose name matches.", show_default=False
-    ),
-]
-_Where = Annotated[
-    list[str],
-    typer.Option(
-        "--where",
-        metavar="CONDITION",
-        help="Only those for which it holds: messages>100, state=running, name~^order. "
-        "May be given again.",
-    ),
-]
-_Columns = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAMES",
-        help="Columns, or paths in the JSON: name,ready,arguments.",
-        show_default=False,
-    ),
-]
-_Sort = Annotated[
-    str | None,
-    typer.Option(
-        metavar="COLUMN", help="Order; -COLUMN has the largest first.", show_default=False
-    ),
-]
-_Limit = Annotated[
-    int | None,
-    typer.Option(metavar="N", min=0, help="At most this many.", show_default=False),
-]
-
 
 def list_resource(
     session: Session,
     resource: Resource,
     name: str | None,
-    where: list[str],
+    where: Iterable[str],
     columns: str | None,
     sort: str | None,
     limit: int | None,
@@ -249,39 +213,38 @@ def list_resource(
     session.out.table(chosen, query.rows(session.api))
 
 
-def _listing(resource: Resource) -> Callable[..., None]:
-    def run(
-        session: Session,
-        name: _Name = None,
-        where: _Where = [],  # noqa: B006 - Typer makes a new one for each run
-        columns: _Columns = None,
-        sort: _Sort = None,
-        limit: _Limit = None,
-    ) -> None:
-        list_resource(session, resource, name, where, columns, sort, limit)
-
-    shown = ", ".join(each.title for each in resource.columns)
-    run.__doc__ = f"List {resource.name}.\n\nColumns: {shown}."
-    return run
-
-
 def _kinds(resource: Resource) -> dict[str, Kind]:
     return {each.path: each.kind for each in resource.columns}
 
 
-def _group(resource: Resource) -> typer.Typer:
-    app = new_group(resource.name, f"See {resource.name}.")
-    client_command(app, "list")(_listing(resource))
-    return app
+def _group(resource: Resource, kind: str | None = None, complete: Completer | None = None) -> Group:
+    """The group of a resource. ``kind``: of what has its name in the path, which `show` shows."""
+    group = Group(resource.name, help=f"See {resource.name}.")
+    titles = ", ".join(each.title for each in resource.columns)
 
+    @client_command(group, "list", help=f"List {resource.name}.\n\nColumns: {titles}.")
+    @option("--name", metavar="REGEX", help="Only those whose name matches.")
+    @option(
+        "--where",
+        multiple=True,
+        metavar="CONDITION",
+        help="Only those for which it holds: messages>100, state=running, name~^order. "
+        "May be given again.",
+    )
+    @option(
+        "--columns", metavar="NAMES", help="Columns, or paths in the JSON: name,ready,arguments."
+    )
+    @option("--sort", metavar="COLUMN", help="Order; -COLUMN has the largest first.")
+    @option("--limit", type=Whole(0), help="At most this many.")
+    def list_(session: Session, **asked: Any) -> None:
+        list_resource(session, resource, **asked)
 
-def _add_show(app: typer.Typer, resource: Resource, kind: str, complete: Completer) -> None:
-    """A ``show`` for what has its name in the path."""
-    Name = Annotated[  # noqa: N806 - a type
-        str, typer.Argument(metavar="NAME", help=f"The {kind}.", autocompletion=complete)
-    ]
+    if kind is None:
+        return group
 
-    def show(session: Session, name: Name) -> None:
+    @client_command(group, "show", help=f"Show all that is known of one {kind}.")
+    @argument("name", shell_complete=complete, help=f"The {kind}.")
+    def show(session: Session, name: str) -> None:
         what = f"{kind} '{name}'"
         parts = [resource.path]
         if resource.takes_vhost:
@@ -290,43 +253,27 @@ def _add_show(app: typer.Typer, resource: Resource, kind: str, complete: Complet
         answer = session.api.get(path_of(*parts, name), what=what)
         session.out.fields(answer, _kinds(resource))
 
-    show.__annotations__ = {"session": Session, "name": Name, "return": None}
-    show.__doc__ = f"Show all that is known of one {kind}."
-    client_command(app, "show")(show)
+    return group
 
 
-queues = _group(QUEUES)
+queues = _group(QUEUES, "queue", complete_queue)
 streams = _group(STREAMS)
-exchanges = _group(EXCHANGES)
+exchanges = _group(EXCHANGES, "exchange", complete_exchange)
 bindings = _group(BINDINGS)
-connections = _group(CONNECTIONS)
-channels = _group(CHANNELS)
+connections = _group(CONNECTIONS, "connection", complete_connection)
+channels = _group(CHANNELS, "channel")
 consumers = _group(CONSUMERS)
-
-_add_show(queues, QUEUES, "queue", complete_queue)
-_add_show(exchanges, EXCHANGES, "exchange", complete_exchange)
-_add_show(connections, CONNECTIONS, "connection", complete_connection)
-_add_show(channels, CHANNELS, "channel", complete_nothing)
 
 
 @client_command(bindings, "show")
-def show_bindings(
-    session: Session,
-    source: Annotated[
-        str,
-        typer.Argument(
-            metavar="EXCHANGE",
-            autocompletion=complete_exchange,
-            help='Where messages come from; "" is the default.',
-        ),
-    ],
-    destination: Annotated[
-        str,
-        typer.Argument(
-            metavar="DESTINATION", help="Queue or exchange.", autocompletion=complete_queue
-        ),
-    ],
-) -> None:
+@argument(
+    "source",
+    metavar="EXCHANGE",
+    shell_complete=complete_exchange,
+    help='Where messages come from; "" is the default.',
+)
+@argument("destination", shell_complete=complete_queue, help="Queue or exchange.")
+def show_bindings(session: Session, source: str, destination: str) -> None:
     """Show the bindings between an exchange and a queue or exchange."""
     rows: list[dict[str, Any]] = []
     for kind in ("q", "e"):
@@ -346,10 +293,8 @@ def show_bindings(
 
 
 @client_command(consumers, "show")
-def show_consumer(
-    session: Session,
-    tag: Annotated[str, typer.Argument(metavar="TAG", help="The consumer tag.")],
-) -> None:
+@argument("tag", help="The consumer tag.")
+def show_consumer(session: Session, tag: str) -> None:
     """Show all that is known of the consumers with one tag."""
     parts = ["consumers"] if session.vhost is None else ["consumers", session.vhost]
     rows = session.api.get(path_of(*parts))
@@ -364,12 +309,8 @@ def show_consumer(
 
 
 @client_command(streams, "show")
-def show_stream(
-    session: Session,
-    name: Annotated[
-        str, typer.Argument(metavar="NAME", help="The stream.", autocompletion=complete_queue)
-    ],
-) -> None:
+@argument("name", shell_complete=complete_queue, help="The stream.")
+def show_stream(session: Session, name: str) -> None:
     """Show where a stream begins and ends, and its readers."""
     vhost = session.one_vhost
     what = f"stream '{name}' in vhost '{vhost}'"

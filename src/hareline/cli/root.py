@@ -16,52 +16,62 @@ import getpass
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn, Self, TextIO
+from typing import TYPE_CHECKING, Any, Final, Self, TextIO, get_args
 
-import typer
+import click
+from click import argument, option
 
 from hareline import __version__, compiled
 from hareline.choices import HashingAlgorithm, LogLevel
 from hareline.cli.catalogue import CATALOGUE, ROWS
-from hareline.cli.lean import CONTEXT, LeanCommand, LeanGroup, new_app
+from hareline.cli.command import PATH, WHOLE, Command, Group, OneOf
+from hareline.cli.failures import ExitStatus, fail
 from hareline.cli.progress import say_error
 from hareline.errors import ConfigurationError, ListenError, StoreError
 
 if TYPE_CHECKING:
     from hareline.settings import Reading, Settings
 
-EXIT_FAILURE: Final = 1
-#: Set by the scripts of ``hareline completion``.
-COMPLETE_VARIABLE: Final = "_HARELINE_COMPLETE"
+_CONTEXT: Final = {
+    "help_option_names": ["-h", "--help"],
+    "max_content_width": 100,
+    "show_default": True,
+}
+_VERSION: Final = f"hareline {__version__} (build: {compiled.build()})"
+SHELLS: Final = ("bash", "zsh", "fish")
 _OPTION_IN_HELP: Final = re.compile(r"\{([a-z_.]+)\}")
 
 
-class _Group(LeanGroup):
+class _Root(Group):
     """The top of all commands; those of the catalogue are imported when one is run."""
 
-    def __init__(self, **attributes: Any) -> None:
-        super().__init__(**attributes)
-        self._own = list(self.commands)
+    def __init__(self, *arguments: Any, **attributes: Any) -> None:
+        super().__init__(*arguments, **attributes)
         for row in ROWS.values():
-            self.add_command(LeanCommand(row.name, help=row.summary))
+            self.add_command(Command(row.name, help=row.summary))
 
     def load(self, name: str) -> Any:
         row = ROWS.get(name)
         if row is not None:
             module, _, attribute = row.place.partition(":")
-            found = getattr(import_module(f"hareline.{module}"), attribute)
-            self.add_command(_built(found), row.name)
+            self.add_command(getattr(import_module(f"hareline.{module}"), attribute), row.name)
         return super().load(name)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         self.load(args[0])
         return super().resolve_command(ctx, args)
 
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            raise click.exceptions.Exit(ExitStatus.INTERRUPTED) from None
+
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        sections = {"Run a broker": self._own}
+        sections = {"Run a broker": [name for name in self.commands if name not in ROWS]}
         sections |= {title: [row.name for row in rows] for title, rows in CATALOGUE.items()}
         width = max(map(len, self.commands))
         for title, names in sections.items():
@@ -71,71 +81,50 @@ class _Group(LeanGroup):
                 formatter.write_dl(rows)
 
 
-def _built(found: Any) -> Any:
-    """The command of a Typer application or of a function."""
-    if isinstance(found, typer.Typer):
-        return typer.main.get_command(found)
-    app = new_app()
-    app.command(cls=LeanCommand, context_settings=dict(CONTEXT))(found)
-    return typer.main.get_command(app)
-
-
-class _Command(LeanCommand):
+class _Serve(Command):
     """``{listener.port}`` in the help of a flag becomes that option's."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        flag: Any  # the class that has ``help`` moves between versions of Typer
-        for flag in self.params:
-            if text := getattr(flag, "help", None):
-                flag.help = _OPTION_IN_HELP.sub(_help_of_option, text)
+        from hareline.settings.reference import option_help
+
+        for each in self.params:
+            if isinstance(each, click.Option) and each.help:
+                each.help = _OPTION_IN_HELP.sub(lambda found: option_help(found[1]), each.help)
         super().format_help(ctx, formatter)
 
 
-def _help_of_option(found: re.Match[str]) -> str:
-    from hareline.settings.reference import option_help
-
-    return option_help(found[1])
-
-
-app = typer.Typer(
-    name="hareline",
-    cls=_Group,
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_show_locals=False,
-    rich_markup_mode=None,
-    context_settings=dict(CONTEXT),
+@click.group("hareline", _Root, context_settings=_CONTEXT)
+@click.version_option(
+    message=_VERSION,
+    version=__version__,
+    help="Print the version and exit.",
 )
-
-
-def main() -> None:
-    """The console script."""
-    if COMPLETE_VARIABLE in os.environ:
-        from typer import completion
-
-        completion.completion_init()  # type: ignore[attr-defined]
-    app(prog_name="hareline")
+def root() -> None:
+    """An AMQP 0-9-1 message broker."""
 
 
 # Commands, and options of each, in the order in which users need them.
 
 
-@app.command(cls=_Command)
+@root.command(cls=_Serve)
+@option(
+    "--config",
+    type=PATH,
+    metavar="FILE",
+    help="TOML file with settings; see `hareline config-sample`.",
+)
+@option("--data-dir", metavar="DIR", help="{data_dir}")
+@option("--bind", metavar="ADDR", help="{listener.bind} For HTTP as well.")
+@option("--port", type=WHOLE, help="{listener.port}")
+@option("--management-port", type=WHOLE, help="{management.port}")
+@option("--log-level", type=OneOf(get_args(LogLevel)), metavar="LEVEL", help="{log.level}")
 def serve(
-    config: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="TOML file with settings; see `hareline config-sample`."),
-    ] = None,
-    data_dir: Annotated[str | None, typer.Option(metavar="DIR", help="{data_dir}")] = None,
-    bind: Annotated[
-        str | None,
-        typer.Option(metavar="ADDR", help="{listener.bind} For HTTP as well."),
-    ] = None,
-    port: Annotated[int | None, typer.Option(metavar="N", help="{listener.port}")] = None,
-    management_port: Annotated[
-        int | None, typer.Option(metavar="N", help="{management.port}")
-    ] = None,
-    log_level: Annotated[LogLevel | None, typer.Option(metavar="LEVEL", help="{log.level}")] = None,
+    config: Path | None,
+    data_dir: str | None,
+    bind: str | None,
+    port: int | None,
+    management_port: int | None,
+    log_level: LogLevel | None,
 ) -> None:
     """Run the broker until SIGTERM or SIGINT.
 
@@ -164,27 +153,25 @@ def serve(
     try:
         reading = read()
     except ConfigurationError as error:
-        _fail(error.problems)
+        fail(*error.problems)
     try:
         status = _run(reading, read)
     except ConfigurationError as error:
-        _fail(error.problems)
+        fail(*error.problems)
     except ListenError as error:
-        _fail(_blame(reading, option, problem) for option, problem in error.problems)
+        fail(*(_blame(reading, *each) for each in error.problems))
     except StoreError as error:
-        _fail([f"hareline: {error}"])
+        fail(f"hareline: {error}")
     except OSError as error:
-        _fail([f"hareline: {_reason(error)}"])
-    raise typer.Exit(status)
+        fail(f"hareline: {_reason(error)}")
+    raise click.exceptions.Exit(status)
 
 
-@app.command(cls=LeanCommand)
-def check_config(
-    file: Annotated[
-        Path | None,
-        typer.Argument(metavar="FILE", help="TOML file; without it, the one in HARELINE_CONFIG."),
-    ] = None,
-) -> None:
+@root.command()
+@argument(
+    "file", type=PATH, required=False, help="TOML file; without it, the one in HARELINE_CONFIG."
+)
+def check_config(file: Path | None) -> None:
     """Say what is wrong with the settings.
 
     Reads file, environment and certificates as `serve` does, names every problem, and says which
@@ -196,12 +183,12 @@ def check_config(
     try:
         reading = read_settings(path, os.environ)
     except ConfigurationError as error:
-        _fail(error.problems)
+        fail(*error.problems)
     _check_certificates(reading)
-    typer.echo(f"{path}: ok" if path is not None else "no file; environment and defaults: ok")
-    for option, origin in reading.origins.items():
-        outweighs = f", which outweighs {path}" if option in reading.overridden else ""
-        typer.echo(f"{option}: from {origin}{outweighs}")
+    click.echo(f"{path}: ok" if path is not None else "no file; environment and defaults: ok")
+    for name, origin in reading.origins.items():
+        outweighs = f", which outweighs {path}" if name in reading.overridden else ""
+        click.echo(f"{name}: from {origin}{outweighs}")
 
 
 def _check_certificates(reading: Reading) -> None:
@@ -214,31 +201,28 @@ def _check_certificates(reading: Reading) -> None:
     try:
         load_contexts(tls_options(reading.settings))
     except ListenError as error:
-        _fail(_blame(reading, option, problem) for option, problem in error.problems)
+        fail(*(_blame(reading, *each) for each in error.problems))
 
 
-@app.command(cls=LeanCommand)
+@root.command()
 def config_sample() -> None:
     """Print a settings file with every option explained."""
     from hareline.settings.reference import sample
 
-    typer.echo(sample(), nl=False)
+    click.echo(sample(), nl=False)
 
 
-@app.command(cls=LeanCommand)
-def hash_password(
-    algorithm: Annotated[
-        HashingAlgorithm,
-        typer.Option(
-            metavar="NAME",
-            help="argon2id; or sha256, sha512 or md5, as RabbitMQ has them, for the user's option "
-            "`hashing`.",
-        ),
-    ] = "argon2id",
-    scram: Annotated[
-        bool, typer.Option("--scram", help="Print the value of the user's option `scram`.")
-    ] = False,
-) -> None:
+@root.command()
+@option(
+    "--algorithm",
+    type=OneOf(get_args(HashingAlgorithm)),
+    metavar="NAME",
+    default="argon2id",
+    help="argon2id; or sha256, sha512 or md5, as RabbitMQ has them, for the user's option "
+    "`hashing`.",
+)
+@option("--scram", is_flag=True, help="Print the value of the user's option `scram`.")
+def hash_password(algorithm: HashingAlgorithm, scram: bool) -> None:
     """Print a password hash, or SCRAM keys, for the settings.
 
     The output is the value of the user's option `password_hash`, or `scram`. On a terminal the
@@ -248,39 +232,35 @@ def hash_password(
     from hareline.auth.scram import new_keys
 
     if not scram:
-        typer.echo(hash_of(_read_password(), algorithm))
+        click.echo(hash_of(_read_password(), algorithm))
         return
     try:
-        typer.echo(str(new_keys(_read_password())))
+        click.echo(str(new_keys(_read_password())))
     except ValueError as problem:
-        _fail([f"hareline: {problem}"])
+        fail(f"hareline: {problem}")
 
 
-@app.command(cls=_Command)
+@root.command()
 def version() -> None:
     """Print the version, and whether this is a compiled build."""
-    typer.echo(f"hareline {__version__} (build: {compiled.build()})")
+    click.echo(_VERSION)
 
 
-def _print_version_and_exit(is_asked: bool) -> None:
-    if is_asked:
-        version()
-        raise typer.Exit
+@click.command(cls=Command)
+@argument("shell", type=OneOf(SHELLS), metavar="SHELL", help="bash, zsh or fish.")
+def completion(shell: str) -> None:
+    """Print a script that completes commands and names in a shell.
 
+    bash: source <(hareline completion bash), in ~/.bashrc. zsh: the same in ~/.zshrc. fish:
+    hareline completion fish > ~/.config/fish/completions/hareline.fish. Names of queues and the
+    like are asked of the broker that HARELINE_URL or the client's file names.
+    """
+    from click.shell_completion import ShellComplete, get_completion_class
 
-@app.callback()
-def _options(
-    is_version_asked: Annotated[
-        bool,
-        typer.Option(
-            "--version",
-            callback=_print_version_and_exit,
-            is_eager=True,
-            help="Print the version and exit.",
-        ),
-    ] = False,
-) -> None:
-    """An AMQP 0-9-1 message broker."""
+    kind = get_completion_class(shell)
+    assert kind is not None
+    # Not that of the class: bash's runs bash, to look at its version.
+    click.echo(ShellComplete.source(kind(root, {}, "hareline", "_HARELINE_COMPLETE")))
 
 
 def _run(reading: Reading, read: Callable[[], Reading]) -> int:
@@ -306,9 +286,9 @@ def _log_overridden(reading: Reading) -> None:
     from hareline import events, logs
 
     log = logs.get_logger("hareline.cli")
-    for option in reading.overridden:
-        origin = reading.origin_of(option)
-        log.info(events.OPTION_OVERRIDDEN, option=option, origin=origin, file=str(reading.path))
+    for name in reading.overridden:
+        origin = reading.origin_of(name)
+        log.info(events.OPTION_OVERRIDDEN, option=name, origin=origin, file=str(reading.path))
 
 
 class _RecoveryBar:
@@ -354,7 +334,7 @@ def _read_password() -> str:
                 return password
     password = sys.stdin.readline().rstrip("\r\n")
     if not password:
-        _fail(["hareline: the password must not be empty"])
+        fail("hareline: the password must not be empty")
     return password
 
 
@@ -374,9 +354,3 @@ def _reason(error: OSError) -> str:
     if error.filename is not None:
         return f"{error.filename}: {error.strerror}"
     return error.strerror or str(error)
-
-
-def _fail(problems: Iterable[str]) -> NoReturn:
-    for problem in problems:
-        say_error(problem)
-    raise typer.Exit(EXIT_FAILURE)

@@ -14,12 +14,15 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final
 
-import typer
+import click
+from click import argument, option
 
+from hareline.cli.command import Group, Number, Whole
+from hareline.cli.failures import fail
 from hareline.cli.progress import Display, complain, console
 from hareline.spark.errors import EnvironmentMissing, SparkSideError
 from hareline.spark.shared.instants import FORMS, microseconds_of
@@ -27,31 +30,27 @@ from hareline.spark.shared.instants import FORMS, microseconds_of
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-EXIT_FAILURE: Final = 1
 PASSWORD_VARIABLE: Final = "HARELINE_PASSWORD"
 #: Stand in for a password, and are read by the source and the sink themselves.
 _OTHER_SECRETS: Final = {"passwordfile": "HARELINE_PASSWORD_FILE", "token": "HARELINE_TOKEN"}
 _DEFAULT_USER: Final = "guest"
 _DEFAULT_URL: Final = "amqp://127.0.0.1:5672"
 
-app = typer.Typer(
-    name="spark",
+app = Group(
+    "spark",
     help="Archive streams, replay them, and report, by Spark.\n\n"
     "Needs Java 17 or newer and the extra: pip install '.[spark]' in a clone, or "
     "'./hareline-VERSION.whl[spark]' of a wheel. The password of --user comes from the variable "
     "HARELINE_PASSWORD, or is asked for on a terminal.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 
 
-def _pairs(texts: list[str]) -> dict[str, str]:
+def _pairs(texts: Iterable[str]) -> dict[str, str]:
     pairs = {}
     for text in texts:
         name, equals, value = text.partition("=")
         if not name or not equals:
-            raise typer.BadParameter(f"'{text}' is not NAME=VALUE")
+            raise click.BadParameter(f"'{text}' is not NAME=VALUE")
         pairs[name] = value
     return pairs
 
@@ -63,102 +62,92 @@ def _instant_us(text: str | None) -> int | None:
     try:
         return microseconds_of(text)
     except ValueError:
-        raise typer.BadParameter(f"'{text}' is not {FORMS}") from None
+        raise click.BadParameter(f"'{text}' is not {FORMS}") from None
 
 
-_From = Annotated[
-    str | None,
-    typer.Option(
-        "--from",
-        metavar="TIME",
-        help=f"From this instant on: {FORMS}.",
-    ),
-]
-_To = Annotated[str | None, typer.Option("--to", metavar="TIME", help="Before this instant.")]
-_Url = Annotated[
-    str,
-    typer.Option(
-        metavar="URL",
-        envvar="HARELINE_URL",
-        help="Address of the broker and its virtual host: amqp://HOST:PORT/VHOST, percent-encoded.",
-    ),
-]
-_HttpUrl = Annotated[
-    str | None,
-    typer.Option(
-        metavar="URL",
-        envvar="HARELINE_HTTP_URL",
-        help="Address of the management port; by default port 15672 of the same host.",
-        show_default=False,
-    ),
-]
-_User = Annotated[str, typer.Option(metavar="NAME", envvar="HARELINE_USER", help="Who logs in.")]
-_Master = Annotated[
-    str | None,
-    typer.Option(
-        metavar="URL",
-        help="Where Spark runs (spark://HOST:7077, k8s://HOST); by default on this machine.",
-        show_default=False,
-    ),
-]
-_Memory = Annotated[
-    str, typer.Option("--driver-memory", metavar="SIZE", help="Memory of Spark's Java process.")
-]
-_Conf = Annotated[
-    list[str],
-    typer.Option("--conf", metavar="NAME=VALUE", help="A setting of Spark; may be given again."),
-]
-_Option = Annotated[
-    list[str],
-    typer.Option(
-        "--option",
-        metavar="NAME=VALUE",
-        help='An option of format("amqp"), such as minPartitions=4; may be given again.',
-    ),
-]
-_LogLevel = Annotated[
-    str,
-    typer.Option(
-        metavar="LEVEL", help="What Spark logs to standard error: off, error, warn, info or debug."
-    ),
-]
+_from = option("--from", "from_instant", metavar="TIME", help=f"From this instant on: {FORMS}.")
+_to = option("--to", "to_instant", metavar="TIME", help="Before this instant.")
+_url = option(
+    "--url",
+    envvar="HARELINE_URL",
+    show_envvar=True,
+    metavar="URL",
+    default=_DEFAULT_URL,
+    help="Address of the broker and its virtual host: amqp://HOST:PORT/VHOST, percent-encoded.",
+)
+_http_url = option(
+    "--http-url",
+    envvar="HARELINE_HTTP_URL",
+    show_envvar=True,
+    metavar="URL",
+    help="Address of the management port; by default port 15672 of the same host.",
+)
+_user = option(
+    "--user",
+    envvar="HARELINE_USER",
+    show_envvar=True,
+    metavar="NAME",
+    default=_DEFAULT_USER,
+    help="Who logs in.",
+)
+_master = option(
+    "--master",
+    metavar="URL",
+    help="Where Spark runs (spark://HOST:7077, k8s://HOST); by default on this machine.",
+)
+_memory = option(
+    "--driver-memory", metavar="SIZE", default="1g", help="Memory of Spark's Java process."
+)
+_conf = option(
+    "--conf", multiple=True, metavar="NAME=VALUE", help="A setting of Spark; may be given again."
+)
+_option = option(
+    "--option",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help='An option of format("amqp"), such as minPartitions=4; may be given again.',
+)
+_log_level = option(
+    "--log-level",
+    metavar="LEVEL",
+    default="off",
+    help="What Spark logs to standard error: off, error, warn, info or debug.",
+)
 
 
 @app.command()
+@argument("path", help="Folder of the archive: here, or at s3a:// or hdfs://.")
+@option("--queue", multiple=True, metavar="NAME", help="Stream to archive; may be given again.")
+@option("--pattern", metavar="REGEX", help="All streams with such names, also new ones.")
+@option("--continuous", is_flag=True, help="Go on until SIGINT or SIGTERM.")
+@option(
+    "--trigger",
+    type=Number(0.1),
+    default=60,
+    help="With --continuous: seconds from batch to batch.",
+)
+@_url
+@_http_url
+@_user
+@_option
+@_master
+@_memory
+@_conf
+@_log_level
 def archive(
-    path: Annotated[
-        str,
-        typer.Argument(
-            metavar="PATH", help="Folder of the archive: here, or at s3a:// or hdfs://."
-        ),
-    ],
-    queue: Annotated[
-        list[str],
-        typer.Option("--queue", metavar="NAME", help="Stream to archive; may be given again."),
-    ] = [],  # noqa: B006 - Typer makes a new one for each run
-    pattern: Annotated[
-        str | None,
-        typer.Option(
-            "--pattern", metavar="REGEX", help="All streams with such names, also new ones."
-        ),
-    ] = None,
-    continuous: Annotated[
-        bool, typer.Option("--continuous", help="Go on until SIGINT or SIGTERM.")
-    ] = False,
-    trigger: Annotated[
-        float,
-        typer.Option(
-            metavar="SECONDS", min=0.1, help="With --continuous: seconds from batch to batch."
-        ),
-    ] = 60,
-    url: _Url = _DEFAULT_URL,
-    http_url: _HttpUrl = None,
-    user: _User = _DEFAULT_USER,
-    option: _Option = [],  # noqa: B006
-    master: _Master = None,
-    driver_memory: _Memory = "1g",
-    conf: _Conf = [],  # noqa: B006
-    log_level: _LogLevel = "off",
+    path: str,
+    queue: tuple[str, ...],
+    pattern: str | None,
+    continuous: bool,
+    trigger: float,
+    url: str,
+    http_url: str | None,
+    user: str,
+    option: tuple[str, ...],
+    master: str | None,
+    driver_memory: str,
+    conf: tuple[str, ...],
+    log_level: str,
 ) -> None:
     """Write streams to Parquet, by queue and day, each message once.
 
@@ -166,7 +155,7 @@ def archive(
     message there is. A run that was killed is simply done again.
     """
     if bool(queue) == (pattern is not None):
-        raise typer.BadParameter("give --queue or --pattern")
+        raise click.BadParameter("give --queue or --pattern")
     options = _broker(url, http_url, user, option)
     if pattern is not None:
         options["queuePattern"] = pattern
@@ -191,54 +180,53 @@ def archive(
         batches = "batch" if done.batches == 1 else "batches"
         console().print(f"archived {done.messages} messages in {done.batches} {batches}: {path}")
         if is_cut_short:
-            _fail("stopped before the end; run it again to go on")
+            fail("hareline: stopped before the end; run it again to go on")
 
 
 @app.command()
+@argument("path", help="Folder that `archive` wrote to.")
+@option("--queue", multiple=True, metavar="NAME", help="Only messages of it; may be given again.")
+@_from
+@_to
+@option("--where", metavar="SQL", help="Only messages for which it holds: priority > 5.")
+@option("--to-exchange", metavar="NAME", help="Exchange that gets all; by default where they were.")
+@option("--to-routing-key", metavar="KEY", help="Routing key of all; by default the one they had.")
+@option("--max-rate", type=Whole(1), help="At most N messages a second.")
+@option(
+    "--keep",
+    multiple=True,
+    metavar="WORD",
+    help="What is taken out otherwise: expiration, user_id, x-death, CC or BCC; may be "
+    "given again.",
+)
+@option("--mark/--no-mark", default=True, help="Add the header x-replayed-from.")
+@option("--dry-run", is_flag=True, help="Count the messages, and publish nothing.")
+@_url
+@_user
+@_option
+@_master
+@_memory
+@_conf
+@_log_level
 def replay(
-    path: Annotated[str, typer.Argument(metavar="PATH", help="Folder that `archive` wrote to.")],
-    queue: Annotated[
-        list[str],
-        typer.Option("--queue", metavar="NAME", help="Only messages of it; may be given again."),
-    ] = [],  # noqa: B006
-    from_instant: _From = None,
-    to_instant: _To = None,
-    where: Annotated[
-        str | None,
-        typer.Option(metavar="SQL", help="Only messages for which it holds: priority > 5."),
-    ] = None,
-    to_exchange: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Exchange that gets all; by default where they were."),
-    ] = None,
-    to_routing_key: Annotated[
-        str | None,
-        typer.Option(metavar="KEY", help="Routing key of all; by default the one they had."),
-    ] = None,
-    max_rate: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="At most N messages a second.")
-    ] = None,
-    keep: Annotated[
-        list[str],
-        typer.Option(
-            metavar="WORD",
-            help="What is taken out otherwise: expiration, user_id, x-death, CC or BCC; may be "
-            "given again.",
-        ),
-    ] = [],  # noqa: B006
-    mark: Annotated[
-        bool, typer.Option("--mark/--no-mark", help="Add the header x-replayed-from.")
-    ] = True,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Count the messages, and publish nothing.")
-    ] = False,
-    url: _Url = _DEFAULT_URL,
-    user: _User = _DEFAULT_USER,
-    option: _Option = [],  # noqa: B006
-    master: _Master = None,
-    driver_memory: _Memory = "1g",
-    conf: _Conf = [],  # noqa: B006
-    log_level: _LogLevel = "off",
+    path: str,
+    queue: tuple[str, ...],
+    from_instant: str | None,
+    to_instant: str | None,
+    where: str | None,
+    to_exchange: str | None,
+    to_routing_key: str | None,
+    max_rate: int | None,
+    keep: tuple[str, ...],
+    mark: bool,
+    dry_run: bool,
+    url: str,
+    user: str,
+    option: tuple[str, ...],
+    master: str | None,
+    driver_memory: str,
+    conf: tuple[str, ...],
+    log_level: str,
 ) -> None:
     """Publish messages of an archive again, in their order.
 
@@ -283,45 +271,49 @@ def replay(
 
 
 @app.command()
+@argument("out", metavar="FOLDER", help="Gets report.html, report.json, and Parquet tables.")
+@option(
+    "--audit-archive",
+    metavar="PATH",
+    help="Take the events from an archive of the audit stream, not from the broker.",
+)
+@option("--messages", metavar="PATH", help="An archive of messages, for a section of its own.")
+@option("--without-audit", is_flag=True, help="With --messages: report on that archive alone.")
+@_from
+@_to
+@option(
+    "--sample",
+    type=float,
+    metavar="SHARE",
+    default=1.0,
+    help="The share of messages that the broker audits: 0.1 for `audit = sample:0.1`.",
+)
+@option("--audit-queue", metavar="NAME", default="hareline.audit", help="The audit stream.")
+@_url
+@_http_url
+@_user
+@_option
+@_master
+@_memory
+@_conf
+@_log_level
 def report(
-    out: Annotated[
-        str,
-        typer.Argument(metavar="FOLDER", help="Gets report.html, report.json, and Parquet tables."),
-    ],
-    audit_archive: Annotated[
-        str | None,
-        typer.Option(
-            metavar="PATH",
-            help="Take the events from an archive of the audit stream, not from the broker.",
-        ),
-    ] = None,
-    messages: Annotated[
-        str | None,
-        typer.Option(metavar="PATH", help="An archive of messages, for a section of its own."),
-    ] = None,
-    without_audit: Annotated[
-        bool, typer.Option("--without-audit", help="With --messages: report on that archive alone.")
-    ] = False,
-    from_instant: _From = None,
-    to_instant: _To = None,
-    sample: Annotated[
-        float,
-        typer.Option(
-            metavar="SHARE",
-            help="The share of messages that the broker audits: 0.1 for `audit = sample:0.1`.",
-        ),
-    ] = 1.0,
-    audit_queue: Annotated[
-        str, typer.Option(metavar="NAME", help="The audit stream.")
-    ] = "hareline.audit",
-    url: _Url = _DEFAULT_URL,
-    http_url: _HttpUrl = None,
-    user: _User = _DEFAULT_USER,
-    option: _Option = [],  # noqa: B006
-    master: _Master = None,
-    driver_memory: _Memory = "1g",
-    conf: _Conf = [],  # noqa: B006
-    log_level: _LogLevel = "off",
+    out: str,
+    audit_archive: str | None,
+    messages: str | None,
+    without_audit: bool,
+    from_instant: str | None,
+    to_instant: str | None,
+    sample: float,
+    audit_queue: str,
+    url: str,
+    http_url: str | None,
+    user: str,
+    option: tuple[str, ...],
+    master: str | None,
+    driver_memory: str,
+    conf: tuple[str, ...],
+    log_level: str,
 ) -> None:
     """Report on throughput, latency, dead letters and consumers.
 
@@ -330,7 +322,7 @@ def report(
     """
     since_us, until_us = _instant_us(from_instant), _instant_us(to_instant)
     if without_audit and messages is None:
-        raise typer.BadParameter("--without-audit needs --messages")
+        raise click.BadParameter("--without-audit needs --messages")
     is_from_broker = audit_archive is None and not without_audit
     options = _broker(url, http_url, user, option) if is_from_broker else None
     with _spark("hareline report", master, driver_memory, conf, log_level) as session:
@@ -359,7 +351,7 @@ def _datetime(us: int | None) -> datetime.datetime | None:
     return epoch + datetime.timedelta(microseconds=us)
 
 
-def _broker(url: str, http_url: str | None, user: str, option: list[str]) -> dict[str, str]:
+def _broker(url: str, http_url: str | None, user: str, option: Iterable[str]) -> dict[str, str]:
     """The options of the source that say where the broker is and who logs in."""
     options = _pairs(option)
     given = {name.lower() for name in options}
@@ -383,7 +375,7 @@ def _password(user: str, given: set[str]) -> str | None:
     if user == _DEFAULT_USER or any(os.environ.get(variable) for _, variable in others):
         return None
     if not _is_terminal():
-        _fail(f"no password: set {PASSWORD_VARIABLE}, or run this on a terminal")
+        fail(f"hareline: no password: set {PASSWORD_VARIABLE}, or run this on a terminal")
     return getpass.getpass(f"Password of {user}: ")
 
 
@@ -393,13 +385,13 @@ def _is_terminal() -> bool:
 
 @contextmanager
 def _spark(
-    name: str, master: str | None, driver_memory: str, conf: list[str], log_level: str
+    name: str, master: str | None, driver_memory: str, conf: Iterable[str], log_level: str
 ) -> Iterator[SparkSession]:
     """A session; every error while it is open becomes a sentence and exit status 1."""
     settings: Mapping[str, str] = _pairs(conf)
     level = log_level.upper()
     if level not in {"OFF", "ERROR", "WARN", "INFO", "DEBUG"}:
-        raise typer.BadParameter(
+        raise click.BadParameter(
             f"--log-level: '{log_level}' is not off, error, warn, info or debug"
         )
     # It logs tracebacks of errors that are raised here as well.
@@ -417,16 +409,16 @@ def _spark(
         finally:
             made.stop()
     except SparkSideError as error:
-        _fail(_sentence(error))
-    except (typer.Exit, KeyboardInterrupt):
+        fail(f"hareline: {_sentence(error)}")
+    except (click.exceptions.Exit, KeyboardInterrupt):
         raise
     except OSError as error:
         text = error.strerror or str(error)
-        _fail(f"{error.filename}: {text}" if error.filename else text)
+        fail(f"hareline: {error.filename}: {text}" if error.filename else f"hareline: {text}")
     except Exception as error:
         from hareline.spark.errors.failures import error_of
 
-        _fail(_sentence(error_of(error)))
+        fail(f"hareline: {_sentence(error_of(error))}")
 
 
 def _sentence(error: SparkSideError) -> str:
@@ -449,8 +441,3 @@ def _stop_signal() -> Iterator[Any]:
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)
-
-
-def _fail(problem: str) -> NoReturn:
-    complain(problem)
-    raise typer.Exit(EXIT_FAILURE)

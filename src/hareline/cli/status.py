@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
-import typer
+import click
+from click import option
 
-from hareline.cli.client_command import Session, client_command
+from hareline.cli.command import Session, Whole, client_command
 from hareline.cli.failures import CommandFailed, ExitStatus
 from hareline.cli.http_client import Api, Refused, path_of
-from hareline.cli.lean import new_app
 from hareline.cli.output import Column, Kind, value_at
-
-status_app = new_app()
-health_app = new_app()
 
 #: Field of the result -> (where it is in the overview, kind).
 _OVERVIEW: Final[dict[str, tuple[str, Kind]]] = {
@@ -50,7 +47,7 @@ _HEALTH_COLUMNS: Final = (
 )
 
 
-@client_command(status_app)
+@client_command()
 def status(session: Session) -> None:
     """Show version, counts, rates, memory and disk of the broker."""
     overview = session.api.get(path_of("overview"))
@@ -71,23 +68,19 @@ def status(session: Session) -> None:
     session.out.fields(values, kinds, has_units=True)
 
 
-@client_command(health_app)
-def health(
-    session: Session,
-    port: Annotated[
-        list[int],
-        typer.Option(
-            "--port", metavar="N", min=1, max=65535, help="Also that this port is listened on."
-        ),
-    ] = [],  # noqa: B006 - Typer makes a new one for each run
-    alive: Annotated[
-        bool,
-        typer.Option(
-            "--alive",
-            help="Only whether it runs, without a login; for what restarts it otherwise.",
-        ),
-    ] = False,
-) -> None:
+@client_command()
+@option(
+    "--port",
+    type=Whole(1, 65535),
+    multiple=True,
+    help="Also that this port is listened on.",
+)
+@option(
+    "--alive",
+    is_flag=True,
+    help="Only whether it runs, without a login; for what restarts it otherwise.",
+)
+def health(session: Session, port: tuple[int, ...], alive: bool) -> None:
     """Check that the broker works; exit status 1 if it does not.
 
     An alarm is a failed check here, although a broker with an alarm still serves consumers.
@@ -112,7 +105,7 @@ def _show(session: Session, rows: list[dict[str, str]]) -> None:
     else:
         session.out.table(_HEALTH_COLUMNS, rows)
     if not is_ok:
-        raise typer.Exit(ExitStatus.FAILED)
+        raise click.exceptions.Exit(ExitStatus.FAILED)
 
 
 def _check(api: Api, *parts: str) -> dict[str, str]:

@@ -11,19 +11,16 @@ import datetime
 import re
 import sys
 import time
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
-import typer
+from click import argument, option
 
 from hareline.cli.amqp_client import opened_channel
-from hareline.cli.client_command import Session, client_command
+from hareline.cli.command import Session, Whole, client_command
 from hareline.cli.completing import complete_queue
 from hareline.cli.failures import CommandFailed, ExitStatus
 from hareline.cli.http_client import path_of
-from hareline.cli.lean import new_app
 from hareline.cli.message_text import body_octets, message_json, message_lines
-
-app = new_app()
 
 _PREFETCH: Final = 200
 _UNITS_S: Final = {"s": 1, "m": 60, "h": 3600, "D": 86_400, "M": 2_592_000, "Y": 31_536_000}
@@ -32,39 +29,28 @@ _AGO: Final = re.compile(r"(\d+)([smhDMY])")
 _ALWAYS_S: Final = 3_000_000_000
 
 
-@client_command(app)
+@client_command()
+@argument("queue", shell_complete=complete_queue, help="Queue or stream.")
+@option(
+    "--from",
+    "start",
+    metavar="PLACE",
+    default="next",
+    help="next, first, 30m (1h, 7D: so long ago), a time in ISO 8601; for streams also "
+    "last and an offset.",
+)
+@option("--count", type=Whole(1), help="End after N messages.")
+@option("--where", metavar="SELECTOR", help="Only messages that this JMS selector matches.")
+@option("--no-follow", is_flag=True, help="End when all that is there was shown.")
+@option("--body", is_flag=True, help="Print the bodies alone, a line end after each.")
 def tail(
     session: Session,
-    queue: Annotated[
-        str, typer.Argument(metavar="QUEUE", help="Queue or stream.", autocompletion=complete_queue)
-    ],
-    start: Annotated[
-        str,
-        typer.Option(
-            "--from",
-            metavar="PLACE",
-            help="next, first, 30m (1h, 7D: so long ago), a time in ISO 8601; for streams also "
-            "last and an offset.",
-        ),
-    ] = "next",
-    count: Annotated[
-        int | None,
-        typer.Option(metavar="N", min=1, help="End after N messages.", show_default=False),
-    ] = None,
-    where: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SELECTOR",
-            help="Only messages that this JMS selector matches.",
-            show_default=False,
-        ),
-    ] = None,
-    no_follow: Annotated[
-        bool, typer.Option("--no-follow", help="End when all that is there was shown.")
-    ] = False,
-    body: Annotated[
-        bool, typer.Option("--body", help="Print the bodies alone, a line end after each.")
-    ] = False,
+    queue: str,
+    start: str,
+    count: int | None,
+    where: str | None,
+    no_follow: bool,
+    body: bool,
 ) -> None:
     """Follow a queue or stream; nothing is taken. Ctrl-C ends it.
 

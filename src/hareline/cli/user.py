@@ -8,40 +8,30 @@ from __future__ import annotations
 
 import secrets
 import sys
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
-import typer
+from click import argument, option
 
-from hareline.cli.client_command import Session, client_command
+from hareline.cli.command import Group, Session, client_command
 from hareline.cli.completing import complete_user
 from hareline.cli.failures import CommandFailed, ExitStatus
 from hareline.cli.http_client import path_of
-from hareline.cli.lean import new_group
 from hareline.cli.limits import add_limits
 from hareline.cli.listing import compiled
 from hareline.cli.output import Column
 
-app = new_group("user", "List, add, change and delete users.")
+app = Group("user", help="List, add, change and delete users.")
 
-_Name = Annotated[
-    str, typer.Argument(metavar="NAME", help="The user.", autocompletion=complete_user)
-]
-_Tags = Annotated[
-    list[str],
-    typer.Option(
-        "--tag",
-        metavar="TAG",
-        help="administrator, monitoring, policymaker or management; may be given again.",
-    ),
-]
-_PasswordHash = Annotated[
-    str | None,
-    typer.Option(
-        metavar="HASH",
-        help="What `hash-password` prints, in place of a password.",
-        show_default=False,
-    ),
-]
+_name = argument("name", shell_complete=complete_user, help="The user.")
+_tags = option(
+    "--tag",
+    multiple=True,
+    metavar="TAG",
+    help="administrator, monitoring, policymaker or management; may be given again.",
+)
+_password_hash = option(
+    "--password-hash", metavar="HASH", help="What `hash-password` prints, in place of a password."
+)
 #: Octets of a password that is made here, 32 characters.
 _NEW_PASSWORD_OCTETS: Final = 24
 _USERS: Final = (Column("name", "name"), Column("tags", "tags"))
@@ -64,12 +54,10 @@ def list_users(session: Session) -> None:
 
 
 @client_command(app)
-def add(
-    session: Session,
-    name: _Name,
-    tag: _Tags = [],  # noqa: B006 - Typer makes a new one for each run
-    password_hash: _PasswordHash = None,
-) -> None:
+@_name
+@_tags
+@_password_hash
+def add(session: Session, name: str, tag: tuple[str, ...], password_hash: str | None) -> None:
     """Add a user, with a password that is asked for.
 
     Without a terminal the password is the first line of standard input.
@@ -85,14 +73,17 @@ def add(
 
 
 @client_command(app)
-def delete(session: Session, name: _Name) -> None:
+@_name
+def delete(session: Session, name: str) -> None:
     """Delete a user and its permissions."""
     session.api.delete(path_of("users", name), what=f"user '{name}'")
     session.out.done(f"user '{name}': deleted", deleted=name)
 
 
 @client_command(app)
-def passwd(session: Session, name: _Name, password_hash: _PasswordHash = None) -> None:
+@_name
+@_password_hash
+def passwd(session: Session, name: str, password_hash: str | None) -> None:
     """Change a password, which is asked for.
 
     Without a terminal it is the first line of standard input."""
@@ -104,7 +95,8 @@ def passwd(session: Session, name: _Name, password_hash: _PasswordHash = None) -
 
 
 @client_command(app)
-def rotate(session: Session, name: _Name) -> None:
+@_name
+def rotate(session: Session, name: str) -> None:
     """Give a user a new password that nobody knows yet, and print it.
 
     Connections that are open stay; the old password is refused from now on.
@@ -121,14 +113,9 @@ def rotate(session: Session, name: _Name) -> None:
 
 
 @client_command(app)
-def tags(
-    session: Session,
-    name: _Name,
-    tag: Annotated[
-        list[str],
-        typer.Argument(metavar="TAG", help="The tags from now on; none without any."),
-    ] = [],  # noqa: B006
-) -> None:
+@_name
+@argument("tag", nargs=-1, help="The tags from now on; none without any.")
+def tags(session: Session, name: str, tag: tuple[str, ...]) -> None:
     """Set the tags of a user."""
     what = f"user '{name}'"
     user = session.api.get(path_of("users", name), what=what)
@@ -141,24 +128,18 @@ def tags(
 
 
 @client_command(app)
+@_name
+@option("--configure", metavar="REGEX", help="May declare and delete these.")
+@option("--write", metavar="REGEX", help="May publish and bind to these.")
+@option("--read", metavar="REGEX", help="May consume and bind from these.")
+@option("--clear", is_flag=True, help="Take all rights in the virtual host.")
 def permissions(
     session: Session,
-    name: _Name,
-    configure: Annotated[
-        str | None,
-        typer.Option(metavar="REGEX", help="May declare and delete these.", show_default=False),
-    ] = None,
-    write: Annotated[
-        str | None,
-        typer.Option(metavar="REGEX", help="May publish and bind to these.", show_default=False),
-    ] = None,
-    read: Annotated[
-        str | None,
-        typer.Option(metavar="REGEX", help="May consume and bind from these.", show_default=False),
-    ] = None,
-    clear: Annotated[
-        bool, typer.Option("--clear", help="Take all rights in the virtual host.")
-    ] = False,
+    name: str,
+    configure: str | None,
+    write: str | None,
+    read: str | None,
+    clear: bool,
 ) -> None:
     """Show or set what a user may do in virtual hosts.
 

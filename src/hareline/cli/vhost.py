@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import Final
 
-import typer
+from click import argument, option
 
-from hareline.cli.client_command import Session, client_command
+from hareline.cli.command import Group, Session, client_command
 from hareline.cli.completing import complete_vhost
 from hareline.cli.http_client import path_of
-from hareline.cli.lean import new_group
 from hareline.cli.limits import add_limits
 from hareline.cli.output import Column
 
-app = new_group("vhost", "List, add, limit and delete virtual hosts.")
+app = Group("vhost", help="List, add, limit and delete virtual hosts.")
 
 _COLUMNS: Final = (
     Column("name", "name"),
@@ -24,9 +23,7 @@ _COLUMNS: Final = (
     Column("messages_unacknowledged", "unacked", "count"),
     Column("tracing", "tracing", "flag"),
 )
-_Name = Annotated[
-    str, typer.Argument(metavar="NAME", help="The virtual host.", autocompletion=complete_vhost)
-]
+_name = argument("name", shell_complete=complete_vhost, help="The virtual host.")
 
 
 @client_command(app, "list")
@@ -39,20 +36,10 @@ def list_vhosts(session: Session) -> None:
 
 
 @client_command(app)
-def add(
-    session: Session,
-    name: _Name,
-    description: Annotated[str, typer.Option(metavar="TEXT", help="What it is for.")] = "",
-    default_type: Annotated[
-        str | None,
-        typer.Option(
-            "--default-type",
-            metavar="TYPE",
-            help="Type of queues that name none.",
-            show_default=False,
-        ),
-    ] = None,
-) -> None:
+@_name
+@option("--description", metavar="TEXT", default="", show_default=False, help="What it is for.")
+@option("--default-type", metavar="TYPE", help="Type of queues that name none.")
+def add(session: Session, name: str, description: str, default_type: str | None) -> None:
     """Add a virtual host, or change its description."""
     body = {"description": description}
     if default_type is not None:
@@ -62,7 +49,8 @@ def add(
 
 
 @client_command(app)
-def delete(session: Session, name: _Name) -> None:
+@_name
+def delete(session: Session, name: str) -> None:
     """Delete a virtual host with all its queues and messages."""
     session.api.delete(path_of("vhosts", name), what=f"vhost '{name}'")
     session.out.done(f"vhost '{name}': deleted", deleted=name)

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
+from click.testing import CliRunner, Result
 
-from hareline.cli.root import app
+from hareline.cli.root import root
 from tests.support.scripted_api import ScriptedApi, scripted_api
 
 Run = Callable[..., Result]
@@ -35,6 +35,6 @@ def run(api: ScriptedApi) -> Run:
 
     def run(*arguments: str, text: str | None = None, **environ: str) -> Result:
         environ.setdefault("HARELINE_URL", api.url)
-        return CliRunner().invoke(app, arguments, input=text, env=environ)
+        return CliRunner().invoke(root, arguments, input=text, env=environ)
 
     return run

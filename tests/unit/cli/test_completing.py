@@ -12,14 +12,14 @@ from tests.support.scripted_api import ScriptedApi
 
 
 class Context:
-    """As much of Typer's as completion reads."""
+    """As much of click's as completion reads."""
 
     def __init__(self, **params: Any) -> None:
         self.params = params
 
 
 def ask(name: str, context: Context, begin: str) -> Any:
-    return getattr(completing, name)(context, begin)
+    return getattr(completing, name)(context, None, begin)
 
 
 def test_queues_are_asked_for_by_their_beginning(api: ScriptedApi) -> None:
@@ -62,10 +62,10 @@ def test_no_broker_and_no_password_complete_nothing(params: dict[str, str]) -> N
 
 
 def test_targets_come_from_the_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
-    assert completing.complete_target("") == []
+    assert ask("complete_target", Context(), "") == []
     file = tmp_path / "client.toml"
     monkeypatch.setitem(os.environ, "HARELINE_CLIENT_CONFIG", str(file))
     file.write_text("[targets.abc]\n[targets.xyz]\n")
-    assert completing.complete_target("a") == ["abc"]
+    assert ask("complete_target", Context(), "a") == ["abc"]
     file.write_text("x")
-    assert completing.complete_target("") == []
+    assert ask("complete_target", Context(), "") == []

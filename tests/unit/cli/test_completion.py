@@ -10,7 +10,7 @@ from shlex import quote
 
 import pytest
 
-from hareline.cli.completion import SCRIPTS
+from hareline.cli.root import SHELLS
 from tests.support.scripted_api import ScriptedApi
 
 from .conftest import Run
@@ -18,11 +18,11 @@ from .conftest import Run
 MAIN = "from hareline.cli import main; main()"
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+@pytest.mark.parametrize("shell", SHELLS)
 def test_a_script_is_printed(run: Run, shell: str) -> None:
     result = run("completion", shell)
-    assert (result.exit_code, result.stdout) == (0, SCRIPTS[shell])
-    assert f"_HARELINE_COMPLETE=complete_{shell}" in result.stdout
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert f"_HARELINE_COMPLETE={shell}_complete" in result.stdout
 
 
 def test_another_shell_is_a_usage_error(run: Run) -> None:
@@ -32,11 +32,9 @@ def test_another_shell_is_a_usage_error(run: Run) -> None:
 def completed(words: str, shell: str = "bash", **environ: str) -> list[str]:
     parts = words.split(" ")
     asked = {
-        "_HARELINE_COMPLETE": f"complete_{shell}",
+        "_HARELINE_COMPLETE": f"{shell}_complete",
         "COMP_WORDS": words,
-        "COMP_CWORD": str(len(parts) - 1),
-        "_TYPER_COMPLETE_ARGS": words,
-        "_TYPER_COMPLETE_FISH_ACTION": "get-args",
+        "COMP_CWORD": parts[-1] if shell == "fish" else str(len(parts) - 1),
     }
     run = subprocess.run(
         [sys.executable, "-c", MAIN],
@@ -50,39 +48,39 @@ def completed(words: str, shell: str = "bash", **environ: str) -> list[str]:
 
 
 def test_commands_and_options_are_completed() -> None:
-    assert "queues" in completed("hareline que")
-    assert "list" in completed("hareline queues ")
-    assert "--vhost" in completed("hareline queues list --v")
+    assert "plain,queues" in completed("hareline que")
+    assert "plain,list" in completed("hareline queues ")
+    assert "plain,--vhost" in completed("hareline queues list --v")
 
 
 @pytest.mark.parametrize("shell", ["bash", "fish"])
 def test_queues_of_the_broker_are_completed(api: ScriptedApi, shell: str) -> None:
     api.will("GET", "/queues/%2F", {"items": [{"name": "orders"}], "page_count": 1})
     words = "hareline queues show or"
-    assert completed(words, shell, HARELINE_URL=api.url) == ["orders"]
+    assert completed(words, shell, HARELINE_URL=api.url) == ["plain,orders"]
 
 
-def test_zsh_gets_a_list_it_can_evaluate(api: ScriptedApi) -> None:
+def test_zsh_gets_kind_name_and_help(api: ScriptedApi) -> None:
     api.will("GET", "/queues/%2F", {"items": [{"name": "orders"}], "page_count": 1})
-    (line,) = completed("hareline queues show or", "zsh", HARELINE_URL=api.url)
-    assert '"orders"' in line
+    words = "hareline queues show or"
+    assert completed(words, "zsh", HARELINE_URL=api.url) == ["plain", "orders", "_"]
 
 
-def test_bash_takes_the_script_and_completes(api: ScriptedApi, tmp_path: Path) -> None:
+def test_bash_takes_the_script_and_completes(run: Run, api: ScriptedApi, tmp_path: Path) -> None:
     api.will("GET", "/queues/%2F", {"items": [{"name": "orders"}], "page_count": 1})
     program = tmp_path / "hareline"
     program.write_text(f"#!/bin/sh\nexec {quote(sys.executable)} -c '{MAIN}' \"$@\"\n")
     program.chmod(0o755)
     code = (
-        f"{SCRIPTS['bash']}\n"
-        "COMP_WORDS=(hareline queues show or); COMP_CWORD=3; _hareline_completion\n"
+        f"{run('completion', 'bash').stdout}\n"
+        "COMP_WORDS=(hareline queues show or); COMP_CWORD=3; _hareline_completion hareline\n"
         'printf "%s\\n" "${COMPREPLY[@]}"'
     )
-    run = subprocess.run(
+    bash = subprocess.run(
         ["bash", "--norc", "-c", code],
         env={**os.environ, "HARELINE_URL": api.url, "PATH": f"{tmp_path}:{os.environ['PATH']}"},
         capture_output=True,
         text=True,
         check=False,
     )
-    assert run.stdout == "orders\n", run.stderr
+    assert bash.stdout == "orders\n", bash.stderr

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 
 import pytest
-import typer
+from click.exceptions import Exit
 
 from hareline.cli.failures import CommandFailed, ExitStatus, errors_as_sentences
 from hareline.errors import ConfigurationError
@@ -29,7 +29,7 @@ from hareline.errors import ConfigurationError
 def test_an_error_is_a_sentence_and_a_status(
     error: BaseException, status: int, sentence: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with pytest.raises(typer.Exit) as ended, errors_as_sentences():
+    with pytest.raises(Exit) as ended, errors_as_sentences():
         raise error
     assert ended.value.exit_code == status
     assert capsys.readouterr().err == sentence
@@ -38,7 +38,7 @@ def test_an_error_is_a_sentence_and_a_status(
 def test_a_fault_of_a_command_names_its_place_and_is_no_traceback(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    with pytest.raises(typer.Exit), errors_as_sentences():
+    with pytest.raises(Exit), errors_as_sentences():
         raise LookupError("oops")
     said = capsys.readouterr().err
     assert "unexpected LookupError: oops" in said
@@ -46,9 +46,9 @@ def test_a_fault_of_a_command_names_its_place_and_is_no_traceback(
     assert "Traceback" not in said
 
 
-def test_what_typer_means_to_end_with_passes() -> None:
-    with pytest.raises(typer.Exit) as ended, errors_as_sentences():
-        raise typer.Exit(7)
+def test_what_click_means_to_end_with_passes() -> None:
+    with pytest.raises(Exit) as ended, errors_as_sentences():
+        raise Exit(7)
     assert ended.value.exit_code == 7
 
 

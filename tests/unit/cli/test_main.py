@@ -11,13 +11,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
+from click.testing import CliRunner, Result
 
 from hareline import __version__, logs
 from hareline.auth.passwords import verify_password
 from hareline.auth.scram import ScramKeys, derive_keys
 from hareline.cli.catalogue import ROWS
-from hareline.cli.root import app
+from hareline.cli.root import root
 from hareline.compiled import build
 from hareline.errors import ConfigurationError, StoreError
 from hareline.settings import Settings
@@ -48,7 +48,7 @@ def replace_server(monkeypatch: pytest.MonkeyPatch) -> Callable[[Serve], None]:
 
 
 def _run(*arguments: str, text: str | None = None, **environ: str) -> Result:
-    return CliRunner().invoke(app, arguments, input=text, env=environ)
+    return CliRunner().invoke(root, arguments, input=text, env=environ)
 
 
 def _file(directory: Path, text: str) -> str:
@@ -216,10 +216,13 @@ def test_help_has_room_for_its_texts(command: str, width: str) -> None:
     result = _run(*command.split(), "--help", COLUMNS=width)
     assert result.exit_code == 0
     assert "<bool>" not in result.stdout
-    assert "..." not in result.stdout.partition("\n\n")[2]  # no explanation is cut short
+    assert not re.search(r"\.\.\.$", result.stdout.partition("\n\n")[2], re.M)  # none is cut short
     lines = result.stdout.splitlines()
     assert max(map(len, lines)) <= min(int(width), 100)
-    rows = [re.match(r"  (-\S+( \S+)?|[a-z-]+|[A-Z]+ <\w+>)(  +)(?=\S)", line) for line in lines]
+    rows = [
+        re.match(r"  (-\S+( \S+)?|[a-z-]+|\[?[A-Z=]+\]?(\.{3})?)(  +)(?=\S)", line)
+        for line in lines
+    ]
     starts = [len(row[0]) for row in rows if row is not None]
     assert starts
     assert max(starts) <= 30  # where the explanations begin

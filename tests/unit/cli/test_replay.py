@@ -10,9 +10,9 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
+from click.testing import CliRunner, Result
 
-from hareline.cli.root import app
+from hareline.cli.root import root
 
 OUTCOME = {
     "replayed": 2,
@@ -79,7 +79,7 @@ def server() -> Iterator[OneAnswer]:
 def run(url: str, *flags: str, password: str | None = "secret") -> Result:
     arguments = ["replay", "--queue", "[red]q", "--to-queue", "t", "--from", "1", "--to", "2"]
     environ = {"HARELINE_PASSWORD": password, "http_proxy": "http://127.0.0.1:1"}
-    return CliRunner().invoke(app, [*arguments, "--url", url, *flags], env=environ)
+    return CliRunner().invoke(root, [*arguments, "--url", url, *flags], env=environ)
 
 
 def test_it_asks_for_what_was_given_and_nothing_else(server: OneAnswer) -> None:

@@ -16,11 +16,11 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
+from click.testing import CliRunner, Result
 
 import hareline.spark.pipelines
 import hareline.spark.session
-from hareline.cli.root import app
+from hareline.cli.root import root
 from hareline.spark.errors import EnvironmentMissing, LoginRefused, QueueGone
 
 PROGRESS = SimpleNamespace(messages=1_234, batches=2, remaining=10, is_done=False)
@@ -80,7 +80,7 @@ def stage(monkeypatch: pytest.MonkeyPatch) -> Stage:
 
 
 def run(*arguments: str, **environ: str) -> Result:
-    return CliRunner().invoke(app, ["spark", *arguments], env=environ)
+    return CliRunner().invoke(root, ["spark", *arguments], env=environ)
 
 
 def archive(*arguments: str, **environ: str) -> Result:
@@ -257,7 +257,7 @@ def test_a_replay(stage: Stage) -> None:
         "password": "x",
         "mandatory": "false",
     }
-    assert (stage.given["queues"], stage.given["keep"], stage.given["mark"]) == ([], [], True)
+    assert (stage.given["queues"], stage.given["keep"], stage.given["mark"]) == ((), (), True)
     assert (stage.given["start"], stage.given["end"], stage.given["dry_run"]) == (None, None, False)
 
 
@@ -271,14 +271,14 @@ def test_all_that_a_replay_may_be_told(stage: Stage) -> None:
     assert "exchange 'x'" in result.stdout
     day = datetime.datetime(2026, 1, 5, tzinfo=datetime.UTC)
     wanted = {
-        "queues": ["q", "r"],
+        "queues": ("q", "r"),
         "start": day + datetime.timedelta(milliseconds=250),
         "end": day + datetime.timedelta(milliseconds=1),
         "where": "priority > 5",
         "to_exchange": "x",
         "to_routing_key": "k",
         "max_rate": 9,
-        "keep": ["CC"],
+        "keep": ("CC",),
         "mark": False,
     }
     assert {name: stage.given[name] for name in wanted} == wanted

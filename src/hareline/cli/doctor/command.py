@@ -9,21 +9,20 @@ import os
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Final
 
-import typer
+import click
+from click import option
 
-from hareline.cli.client_command import Session, client_command
+from hareline.cli.command import PATH, Session, client_command
 from hareline.cli.doctor.finding import Finding, Verdict, error, note
 from hareline.cli.failures import CommandFailed, ExitStatus
-from hareline.cli.lean import new_app
 from hareline.cli.progress import visible
 
 if TYPE_CHECKING:
     from hareline.cli.doctor.reaching import Seen
     from hareline.settings import Settings
 
-app = new_app()
 
 _MARKS: Final = {
     Verdict.ok: ("ok", "green"),
@@ -33,19 +32,10 @@ _MARKS: Final = {
 }
 
 
-@client_command(app)
-def doctor(
-    session: Session,
-    config: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="The broker's settings, as for `serve`.", show_default=False
-        ),
-    ] = None,
-    remote: Annotated[
-        bool, typer.Option("--remote", help="Only what can be seen of a broker elsewhere.")
-    ] = False,
-) -> None:
+@client_command()
+@option("--config", type=PATH, metavar="FILE", help="The broker's settings, as for `serve`.")
+@option("--remote", is_flag=True, help="Only what can be seen of a broker elsewhere.")
+def doctor(session: Session, config: Path | None, remote: bool) -> None:
     """Say what is wrong with this installation, and what to do.
 
     Changes nothing. Ends with status 1 if there is an error; warnings and notes do not count.
@@ -63,7 +53,7 @@ def doctor(
     else:
         _print(session, findings)
     if any(each.verdict is Verdict.error for each in findings):
-        raise typer.Exit(ExitStatus.FAILED)
+        raise click.exceptions.Exit(ExitStatus.FAILED)
 
 
 def _of_settings(config: Path | None) -> tuple[list[Finding], Settings | None]:

@@ -11,22 +11,20 @@ from __future__ import annotations
 import os
 import re
 from contextlib import closing
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
-import typer
+import click
+from click import argument, option
 
-from hareline.cli.client_command import Session, client_command
+from hareline.cli.command import Session, client_command
 from hareline.cli.completing import complete_target, complete_vhost
 from hareline.cli.definitions import imported, notes_of
 from hareline.cli.failures import CommandFailed, ExitStatus
 from hareline.cli.http_client import Api, Refused, path_of
-from hareline.cli.lean import new_app
 from hareline.cli.migrate.inventory import SourceQueue, left_in, queues_of
 from hareline.cli.migrate.moving import PREFIX, move_all
 from hareline.cli.progress import Display, complain
 from hareline.cli.target import Flags, Names, Target, read_target
-
-app = new_app()
 
 SOURCE: Final = Names(
     url="SOURCE",
@@ -39,72 +37,47 @@ SOURCE: Final = Names(
 _HARELINE: Final = "Hareline"
 
 
-@client_command(app, without=("vhost",))
+@client_command(without=("vhost",))
+@argument(
+    "source",
+    required=False,
+    shell_complete=complete_target,
+    help="The broker to copy from: http://HOST:15672, or a target of the client's file; "
+    "HARELINE_SOURCE_URL.",
+)
+@option(
+    "--source-amqp-url",
+    metavar="URL",
+    help="Its address for AMQP; by default the same host, port 5672.",
+)
+@option(
+    "--source-user",
+    metavar="NAME",
+    help="Who logs in there; the password is HARELINE_SOURCE_PASSWORD.",
+)
+@option("--source-password-file", metavar="FILE", help="Its first line is that password.")
+@option("--source-ca-file", metavar="FILE", help="Authorities for https and amqps there.")
+@option(
+    "--vhost",
+    multiple=True,
+    metavar="NAME",
+    shell_complete=complete_vhost,
+    help="Only this virtual host; may be given again.",
+)
+@option("--no-definitions", is_flag=True, help="Leave out users, queues, policies and so on.")
+@option("--no-messages", is_flag=True, help="Leave the messages where they are.")
+@option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
 def migrate(
     session: Session,
-    source: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="SOURCE",
-            help="The broker to copy from: http://HOST:15672, or a target of the client's file; "
-            "HARELINE_SOURCE_URL.",
-            show_default=False,
-            autocompletion=complete_target,
-        ),
-    ] = None,
-    source_amqp_url: Annotated[
-        str | None,
-        typer.Option(
-            "--source-amqp-url",
-            metavar="URL",
-            help="Its address for AMQP; by default the same host, port 5672.",
-            show_default=False,
-        ),
-    ] = None,
-    source_user: Annotated[
-        str | None,
-        typer.Option(
-            "--source-user",
-            metavar="NAME",
-            help="Who logs in there; the password is HARELINE_SOURCE_PASSWORD.",
-            show_default=False,
-        ),
-    ] = None,
-    source_password_file: Annotated[
-        str | None,
-        typer.Option(
-            "--source-password-file",
-            metavar="FILE",
-            help="Its first line is that password.",
-            show_default=False,
-        ),
-    ] = None,
-    source_ca_file: Annotated[
-        str | None,
-        typer.Option(
-            "--source-ca-file",
-            metavar="FILE",
-            help="Authorities for https and amqps there.",
-            show_default=False,
-        ),
-    ] = None,
-    vhost: Annotated[
-        list[str],
-        typer.Option(
-            metavar="NAME",
-            help="Only this virtual host; may be given again.",
-            autocompletion=complete_vhost,
-        ),
-    ] = [],  # noqa: B006 - Typer makes a new one for each run
-    no_definitions: Annotated[
-        bool, typer.Option("--no-definitions", help="Leave out users, queues, policies and so on.")
-    ] = False,
-    no_messages: Annotated[
-        bool, typer.Option("--no-messages", help="Leave the messages where they are.")
-    ] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")
-    ] = False,
+    source: str | None,
+    source_amqp_url: str | None,
+    source_user: str | None,
+    source_password_file: str | None,
+    source_ca_file: str | None,
+    vhost: tuple[str, ...],
+    no_definitions: bool,
+    no_messages: bool,
+    dry_run: bool,
 ) -> None:
     """Move all from a running RabbitMQ to a Hareline.
 
@@ -133,7 +106,7 @@ def migrate(
             migration.finish()
     except KeyboardInterrupt:
         complain("broken off; the same command goes on from here")
-        raise typer.Exit(ExitStatus.INTERRUPTED) from None
+        raise click.exceptions.Exit(ExitStatus.INTERRUPTED) from None
 
 
 def source_of(named: str | None, flags: Flags) -> Target:

@@ -12,20 +12,17 @@ import time
 import uuid
 from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
-import typer
+from click import argument, option
 
-from hareline.cli.client_command import Session, client_command
+from hareline.cli.command import Number, OneOf, Session, Whole, client_command
 from hareline.cli.completing import complete_queue
 from hareline.cli.failures import CommandFailed, ExitStatus
-from hareline.cli.lean import new_app
 from hareline.cli.perf.plan import STAMP_OCTETS, Part, Pattern, Plan, Role, shared_out
 from hareline.cli.perf.result import result_lines, result_of, why_nothing_moved
 from hareline.cli.target import Target
 from hareline.cli.values import typed_pairs
-
-app = new_app()
 
 _START_S: Final = 60.0
 _END_S: Final = 15.0
@@ -35,90 +32,84 @@ _PATIENCE_S: Final = 2.0
 _POLL_S: Final = 0.1
 
 
-@client_command(app)
+@client_command()
+@argument(
+    "pattern",
+    type=OneOf(Pattern),
+    default=Pattern.work,
+    metavar="[PATTERN]",
+    help="work, fanout or request; by default work.",
+)
+@option("--producers", "-p", type=Whole(0), default=1, help="Producers.")
+@option("--consumers", "-c", type=Whole(0), default=1, help="Consumers.")
+@option(
+    "--size",
+    metavar="OCTETS",
+    default="100",
+    help="Of bodies, at least 8; several, as 100,1000, in turn.",
+)
+@option(
+    "--rate", type=Number(0), metavar="N", default=0, help="Messages a second of all; 0: no limit."
+)
+@option("--duration", type=Number(0.1), default=10, help="How long to measure.")
+@option("--warm-up", type=Number(0), default=1, help="Not measured, before.")
+@option(
+    "--count",
+    type=Whole(0),
+    default=0,
+    help="End after N messages of each producer, without a warm-up; 0: no limit.",
+)
+@option(
+    "--in-flight",
+    type=Whole(0),
+    default=1000,
+    help="Unconfirmed messages, or open requests, of a producer; 0: no confirms.",
+)
+@option("--persistent", is_flag=True, help="Messages and queues survive a restart.")
+@option("--prefetch", type=Whole(1), default=500, help="Of each consumer.")
+@option("--auto-ack", is_flag=True, help="Consumers do not acknowledge.")
+@option(
+    "--variety",
+    type=Whole(0),
+    default=0,
+    help="Give messages ids of their own, and headers of N kinds.",
+)
+@option(
+    "--queue",
+    metavar="NAME",
+    shell_complete=complete_queue,
+    help="Use this queue, for work and request.",
+)
+@option(
+    "--argument",
+    "-a",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="An argument of the queues, as x-queue-type=quorum; may be given again.",
+)
+@option(
+    "--processes",
+    type=Whole(1),
+    help="Processes; by default as many as there are processors, and 2 at least.",
+)
 def perf(
     session: Session,
-    pattern: Annotated[
-        Pattern, typer.Argument(metavar="PATTERN", help="work, fanout or request.")
-    ] = Pattern.work,
-    producers: Annotated[
-        int, typer.Option("--producers", "-p", metavar="N", min=0, help="Producers.")
-    ] = 1,
-    consumers: Annotated[
-        int, typer.Option("--consumers", "-c", metavar="N", min=0, help="Consumers.")
-    ] = 1,
-    size: Annotated[
-        str,
-        typer.Option(
-            metavar="OCTETS", help="Of bodies, at least 8; several, as 100,1000, in turn."
-        ),
-    ] = "100",
-    rate: Annotated[
-        float, typer.Option(metavar="N", min=0, help="Messages a second of all; 0: no limit.")
-    ] = 0,
-    duration: Annotated[
-        float, typer.Option(metavar="SECONDS", min=0.1, help="How long to measure.")
-    ] = 10,
-    warm_up: Annotated[
-        float, typer.Option("--warm-up", metavar="SECONDS", min=0, help="Not measured, before.")
-    ] = 1,
-    count: Annotated[
-        int,
-        typer.Option(
-            metavar="N",
-            min=0,
-            help="End after N messages of each producer, without a warm-up; 0: no limit.",
-        ),
-    ] = 0,
-    in_flight: Annotated[
-        int,
-        typer.Option(
-            "--in-flight",
-            metavar="N",
-            min=0,
-            help="Unconfirmed messages, or open requests, of a producer; 0: no confirms.",
-        ),
-    ] = 1000,
-    persistent: Annotated[
-        bool, typer.Option("--persistent", help="Messages and queues survive a restart.")
-    ] = False,
-    prefetch: Annotated[int, typer.Option(metavar="N", min=1, help="Of each consumer.")] = 500,
-    auto_ack: Annotated[
-        bool, typer.Option("--auto-ack", help="Consumers do not acknowledge.")
-    ] = False,
-    variety: Annotated[
-        int,
-        typer.Option(
-            metavar="N", min=0, help="Give messages ids of their own, and headers of N kinds."
-        ),
-    ] = 0,
-    queue: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Use this queue, for work and request.",
-            autocompletion=complete_queue,
-            show_default=False,
-        ),
-    ] = None,
-    argument: Annotated[
-        list[str],
-        typer.Option(
-            "--argument",
-            "-a",
-            metavar="NAME=VALUE",
-            help="An argument of the queues, as x-queue-type=quorum; may be given again.",
-        ),
-    ] = [],  # noqa: B006 - Typer makes a new one for each run
-    processes: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            min=1,
-            help="Processes; by default as many as there are processors, and 2 at least.",
-            show_default=False,
-        ),
-    ] = None,
+    pattern: Pattern,
+    producers: int,
+    consumers: int,
+    size: str,
+    rate: float,
+    duration: float,
+    warm_up: float,
+    count: int,
+    in_flight: int,
+    persistent: bool,
+    prefetch: int,
+    auto_ack: bool,
+    variety: int,
+    queue: str | None,
+    argument: tuple[str, ...],
+    processes: int | None,
 ) -> None:
     """Put load on a broker, and measure rates and latencies.
 

@@ -10,46 +10,42 @@ import os
 import re
 import socket
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Final
 
-import typer
+from click import option
 
+from hareline.cli.command import PATH, Group, Whole
 from hareline.cli.failures import CommandFailed, ExitStatus, errors_as_sentences
-from hareline.cli.lean import CONTEXT, LeanCommand, new_group
 from hareline.cli.output import Output
 
-app = new_group("tls", "Make certificates for trying TLS.")
+app = Group("tls", help="Make certificates for trying TLS.")
 
 DAYS: Final = 365  # browsers take none that are valid for more than 398
 _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]{0,63}")
 _HOST_MAX: Final = 64  # of a common name, RFC 5280 appendix A
 
 
-@app.command("self-signed", cls=LeanCommand, context_settings=dict(CONTEXT))
+@app.command("self-signed")
+@option("--directory", type=PATH, metavar="DIR", default=Path("tls"), help="Where the files go.")
+@option(
+    "--host",
+    multiple=True,
+    metavar="NAME",
+    help="Name or address by which clients reach the broker; may be given again. Without "
+    "it: this machine's.",
+)
+@option(
+    "--client",
+    multiple=True,
+    metavar="NAME",
+    help="Make a certificate for a client of this name too; may be given again.",
+)
+@option("--days", type=Whole(1), default=DAYS, help="How long they are valid.")
+@option("--renew", is_flag=True, help="Replace the certificates that exist.")
 def self_signed(
-    directory: Annotated[
-        Path, typer.Option(metavar="DIR", help="Where the files go.", show_default=True)
-    ] = Path("tls"),
-    host: Annotated[
-        list[str],
-        typer.Option(
-            metavar="NAME",
-            help="Name or address by which clients reach the broker; may be given again. "
-            "Without it: this machine's.",
-        ),
-    ] = [],  # noqa: B006 - Typer makes a new one for each run
-    client: Annotated[
-        list[str],
-        typer.Option(
-            metavar="NAME",
-            help="Make a certificate for a client of this name too; may be given again.",
-        ),
-    ] = [],  # noqa: B006
-    days: Annotated[int, typer.Option(metavar="N", help="How long they are valid.", min=1)] = DAYS,
-    renew: Annotated[
-        bool, typer.Option("--renew", help="Replace the certificates that exist.")
-    ] = False,
+    directory: Path, host: tuple[str, ...], client: tuple[str, ...], days: int, renew: bool
 ) -> None:
     """Make an authority and certificates that it signs.
 
@@ -71,7 +67,7 @@ def self_signed(
             out.line(line)
 
 
-def _check(hosts: list[str], clients: list[str]) -> None:
+def _check(hosts: Sequence[str], clients: Sequence[str]) -> None:
     """Raises CommandFailed for a name that no certificate can have."""
     for name in clients:
         if _NAME.fullmatch(name) is None:
@@ -87,7 +83,7 @@ def _check(hosts: list[str], clients: list[str]) -> None:
 
 
 def _make(
-    directory: Path, hosts: list[str], clients: list[str], days: int, *, renew: bool
+    directory: Path, hosts: Sequence[str], clients: Sequence[str], days: int, *, renew: bool
 ) -> list[Path]:
     """Write the files; returns those that were written."""
     from hareline.cli.tls.authority import Authority

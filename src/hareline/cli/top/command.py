@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import Annotated, Final
+from typing import Final
 
-import typer
+from click import option
 
-from hareline.cli.client_command import Session, client_command
+from hareline.cli.command import Number, Session, client_command
 from hareline.cli.failures import CommandFailed, ExitStatus
-from hareline.cli.lean import new_app
 from hareline.cli.output import Column
 from hareline.cli.top.reading import (
     QUEUE_ORDERS,
@@ -23,31 +22,17 @@ from hareline.cli.top.reading import (
     read,
 )
 
-app = new_app()
-
 _ROWS_WITHOUT_TERMINAL: Final = 20
 _WIDTH_WITHOUT_TERMINAL: Final = 200
 _WAIT_MIN_S: Final = 0.05
 
 
-@client_command(app)
-def top(
-    session: Session,
-    interval: Annotated[
-        float,
-        typer.Option("--interval", "-n", metavar="SECONDS", min=0.2, help="Between two looks."),
-    ] = 2.0,
-    sort: Annotated[
-        str, typer.Option(metavar="COLUMN", help=", ".join(QUEUE_ORDERS.values()))
-    ] = "in",
-    connections: Annotated[
-        bool, typer.Option("--connections", help="Begin with connections.")
-    ] = False,
-    name: Annotated[
-        str | None,
-        typer.Option(metavar="REGEX", help="Only those whose name matches.", show_default=False),
-    ] = None,
-) -> None:
+@client_command()
+@option("--interval", "-n", type=Number(0.2), default=2.0, help="Between two looks.")
+@option("--sort", metavar="COLUMN", default="in", help=", ".join(QUEUE_ORDERS.values()))
+@option("--connections", is_flag=True, help="Begin with connections.")
+@option("--name", metavar="REGEX", help="Only those whose name matches.")
+def top(session: Session, interval: float, sort: str, connections: bool, name: str | None) -> None:
     """Watch the busiest queues and connections; q ends it.
 
     Keys sort (they are shown at the bottom), tab changes between queues and connections, p pauses.

@@ -49,8 +49,7 @@ def _commands() -> str:
 
 def _usages(row: Row) -> Iterator[tuple[str, str]]:
     """Each command of a row with its arguments, and the first sentence of its help."""
-    module, _, name = row.place.partition(":")
-    found = getattr(import_module(f"hareline.{module}"), name)
+    found = getattr(import_module(f"hareline.cli.{row.module}"), row.name)
     if not isinstance(found, click.Group):
         yield _usage(row.name, found), row.summary
         return

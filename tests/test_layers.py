@@ -130,7 +130,6 @@ OURS: dict[str, tuple[str, ...]] = {
     "cli": ("cli", "errors", "octets"),
     "cli.doctor": ("cli", "errors", "octets", "settings", "compiled"),
     "cli.journal": ("cli", "storage.journal", "settings", "errors"),
-    "cli.progress": (),
     "cli.spark": ("cli", "spark"),
     "testing": EVERYTHING,
     "pytest_plugin": ("testing",),
@@ -165,7 +164,6 @@ THEIRS: dict[str, tuple[str, ...]] = {
     "server.broker": ("uvloop",),
     "cli": ("click", "rich", "pika"),
     "cli.tls.authority": ("cryptography",),
-    "cli.progress": ("rich",),
     "cli.spark": ("click", "pyspark"),
     "pytest_plugin": ("pytest",),
 }

@@ -1,4 +1,4 @@
-"""Commands as click has them, and the options that all that ask a broker take.
+"""Commands as click has them, the options that all that ask a broker take, and values of options.
 
 ``@client_command(group)`` stands above a function whose first parameter is a `Session`; the others
 are its own arguments and options. Invariant: the session is closed, and every error is a sentence,
@@ -8,7 +8,8 @@ whatever the function does.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Collection
+import json
+from collections.abc import Callable, Collection, Iterable
 from functools import cached_property, partial
 from math import isnan
 from pathlib import Path
@@ -17,7 +18,7 @@ from typing import Any, Final
 import click
 
 from hareline.cli.completing import complete_target, complete_vhost
-from hareline.cli.failures import errors_as_sentences
+from hareline.cli.failures import CommandFailed, ExitStatus, errors_as_sentences
 from hareline.cli.http_client import Api
 from hareline.cli.output import Output
 from hareline.cli.target import Flags, Target, from_environment
@@ -214,3 +215,45 @@ def open_session(values: dict[str, Any]) -> Session:
     given = dict(values)
     is_json, timeout_s = bool(given.pop("as_json", False)), given.pop("timeout", None)
     return Session(from_environment(Flags(timeout_s=timeout_s, **given)), Output(is_json=is_json))
+
+
+def pairs(texts: Iterable[str], flag: str) -> dict[str, str]:
+    """``NAME=VALUE`` texts as a dict."""
+    found = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not name or not equals:
+            raise CommandFailed(f"{flag}: '{text}' is not NAME=VALUE", ExitStatus.USAGE)
+        found[name] = value
+    return found
+
+
+def typed_pairs(texts: Iterable[str], flag: str) -> dict[str, Any]:
+    """As `pairs`; a value that is JSON is what it means, any other is text.
+
+    So ``x-max-length=10`` is a number, ``x-queue-type=stream`` a text and ``x="10"`` a text too.
+    """
+    return {name: typed(value) for name, value in pairs(texts, flag).items()}
+
+
+def typed(text: str) -> Any:
+    """The JSON value that a text is, or the text itself."""
+    try:
+        return json.loads(text, parse_constant=_no_constant)
+    except ValueError:
+        return text
+
+
+def json_object(text: str, flag: str) -> dict[str, Any]:
+    """A JSON object of the command line."""
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise CommandFailed(f"{flag}: '{text}' is not JSON: {error}", ExitStatus.USAGE) from None
+    if not isinstance(value, dict):
+        raise CommandFailed(f"{flag}: '{text}' is not a JSON object", ExitStatus.USAGE)
+    return value
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(name)

@@ -16,7 +16,7 @@ from typing import NoReturn
 from click import ClickException
 from click.exceptions import Exit
 
-from hareline.cli.progress import complain, say_error
+from hareline.cli.output import complain, say_error
 from hareline.errors import ConfigurationError, HarelineError
 
 

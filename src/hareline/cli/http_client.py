@@ -129,6 +129,16 @@ class Api:
                 return
             page += 1
 
+    def nodes(self) -> list[Any] | None:
+        """The nodes; None for a user who may not see them."""
+        try:
+            answer = self.get(path_of("nodes"))
+        except CommandFailed as error:
+            if error.status is not ExitStatus.DENIED:
+                raise
+            return None
+        return answer if isinstance(answer, list) else []
+
     def close(self) -> None:
         if self._connection is not None:
             self._connection.close()

@@ -23,7 +23,7 @@ from click import argument, option
 
 from hareline.cli.command import PATH, Group, OneOf
 from hareline.cli.failures import ExitStatus, fail
-from hareline.cli.progress import say_error
+from hareline.cli.output import say_error
 from hareline.errors import ConfigurationError, StoreError
 
 _JOURNAL: Final = "journal"
@@ -31,7 +31,7 @@ _LOCK: Final = "lock"
 _DIRECTORY_MODE: Final = 0o750
 _DEFINITIONS: Final = "definitions.sqlite"
 
-app = Group("journal", help="Read, check and repair the journal of a stopped broker.")
+journal = Group("journal", help="Read, check and repair the journal of a stopped broker.")
 
 _directory = argument(
     "directory",
@@ -50,7 +50,7 @@ class Way(StrEnum):
     truncate = "truncate"
 
 
-@app.command()
+@journal.command()
 @_directory
 @option("--json", "as_json", is_flag=True, help="One JSON object per line instead of text.")
 @option("--content", is_flag=True, help="With --json: messages' header and body frames in base64.")
@@ -83,7 +83,7 @@ def dump(directory: Path | None, as_json: bool, content: bool) -> None:
         raise click.exceptions.Exit(ExitStatus.FAILED)
 
 
-@app.command()
+@journal.command()
 @_directory
 def verify(directory: Path | None) -> None:
     """Read all of the journal and say what is wrong with it.
@@ -101,7 +101,7 @@ def verify(directory: Path | None) -> None:
         raise click.exceptions.Exit(ExitStatus.FAILED)
 
 
-@app.command()
+@journal.command()
 @_directory
 @option(
     "--way",

@@ -18,7 +18,7 @@ from click import option
 
 from hareline.cli.command import Command, Whole
 from hareline.cli.failures import ExitStatus, fail
-from hareline.cli.progress import console, say_error, visible
+from hareline.cli.output import console, say_error, visible
 
 PASSWORD_VARIABLE: Final = "HARELINE_PASSWORD"
 _NOT_OURS: Final = "the answer does not come from a broker"

@@ -29,7 +29,7 @@ from hareline.choices import HashingAlgorithm, LogLevel
 from hareline.cli.catalogue import CATALOGUE, ROWS
 from hareline.cli.command import PATH, WHOLE, Command, Group, OneOf
 from hareline.cli.failures import ExitStatus, fail
-from hareline.cli.progress import say_error
+from hareline.cli.output import say_error
 from hareline.errors import ConfigurationError, ListenError, StoreError
 
 if TYPE_CHECKING:
@@ -56,8 +56,7 @@ class _Root(Group):
     def load(self, name: str) -> Any:
         row = ROWS.get(name)
         if row is not None:
-            module, _, attribute = row.place.partition(":")
-            self.add_command(getattr(import_module(f"hareline.{module}"), attribute), row.name)
+            self.add_command(getattr(import_module(f"hareline.cli.{row.module}"), name))
         return super().load(name)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:

@@ -23,7 +23,7 @@ from click import argument, option
 
 from hareline.cli.command import Group, Number, Whole
 from hareline.cli.failures import fail
-from hareline.cli.progress import Display, complain, console
+from hareline.cli.output import Display, complain, console
 from hareline.spark.errors import EnvironmentMissing, SparkSideError
 from hareline.spark.shared.instants import FORMS, microseconds_of
 
@@ -36,7 +36,7 @@ _OTHER_SECRETS: Final = {"passwordfile": "HARELINE_PASSWORD_FILE", "token": "HAR
 _DEFAULT_USER: Final = "guest"
 _DEFAULT_URL: Final = "amqp://127.0.0.1:5672"
 
-app = Group(
+spark = Group(
     "spark",
     help="Archive streams, replay them, and report, by Spark.\n\n"
     "Needs Java 17 or newer and the extra: pip install '.[spark]' in a clone, or "
@@ -115,7 +115,7 @@ _log_level = option(
 )
 
 
-@app.command()
+@spark.command()
 @argument("path", help="Folder of the archive: here, or at s3a:// or hdfs://.")
 @option("--queue", multiple=True, metavar="NAME", help="Stream to archive; may be given again.")
 @option("--pattern", metavar="REGEX", help="All streams with such names, also new ones.")
@@ -183,7 +183,7 @@ def archive(
             fail("hareline: stopped before the end; run it again to go on")
 
 
-@app.command()
+@spark.command()
 @argument("path", help="Folder that `archive` wrote to.")
 @option("--queue", multiple=True, metavar="NAME", help="Only messages of it; may be given again.")
 @_from
@@ -270,7 +270,7 @@ def replay(
         console().print(f"replayed {done.published} of {done.total} messages{dropped}")
 
 
-@app.command()
+@spark.command()
 @argument("out", metavar="FOLDER", help="Gets report.html, report.json, and Parquet tables.")
 @option(
     "--audit-archive",

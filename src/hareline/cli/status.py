@@ -8,7 +8,7 @@ import click
 from click import option
 
 from hareline.cli.command import Session, Whole, client_command
-from hareline.cli.failures import CommandFailed, ExitStatus
+from hareline.cli.failures import ExitStatus
 from hareline.cli.http_client import Api, Refused, path_of
 from hareline.cli.output import Column, Kind, value_at
 
@@ -51,7 +51,7 @@ _HEALTH_COLUMNS: Final = (
 def status(session: Session) -> None:
     """Show version, counts, rates, memory and disk of the broker."""
     overview = session.api.get(path_of("overview"))
-    nodes = _nodes(session.api)
+    nodes = session.api.nodes() or []
     if session.out.is_json:
         session.out.json({"overview": overview, "nodes": nodes})
         return
@@ -125,14 +125,3 @@ def _reason(answer: dict[str, Any]) -> str:
     reason = str(answer.get("reason") or answer.get("missing") or "failed")
     alarms = [each.get("resource", "") for each in answer.get("alarms") or []]
     return f"{reason}: {', '.join(alarms)}" if alarms else reason
-
-
-def _nodes(api: Api) -> list[Any]:
-    """The nodes; none for a user who may not see them."""
-    try:
-        answer = api.get(path_of("nodes"))
-    except CommandFailed as error:
-        if error.status is not ExitStatus.DENIED:
-            raise
-        return []
-    return answer if isinstance(answer, list) else []

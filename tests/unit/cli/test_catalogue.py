@@ -23,8 +23,7 @@ def test_a_line_is_the_first_of_the_command_s_help(row: Row, run: Run) -> None:
 
 def test_places_exist() -> None:
     for row in ROWS.values():
-        module, _, name = row.place.partition(":")
-        found = getattr(import_module(f"hareline.{module}"), name)
+        found = getattr(import_module(f"hareline.cli.{row.module}"), row.name)
         assert isinstance(found, click.Command)
 
 

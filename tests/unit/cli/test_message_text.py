@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from hareline.cli.failures import CommandFailed
-from hareline.cli.message_text import (
+from hareline.cli.messages import (
     body_octets,
     body_text,
     message_json,

@@ -19,8 +19,8 @@ from hareline.cli.output import (
     rate,
     shown,
     value_at,
+    visible,
 )
-from hareline.cli.progress import visible
 from hareline.octets import in_units
 
 COLUMNS = (Column("name", "name"), Column("stats.n", "n", "count"), Column("r", "rate", "rate"))

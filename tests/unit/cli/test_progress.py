@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from hareline.cli.progress import Display, complain
+from hareline.cli.output import Display, complain
 
 
 def test_lines_come_every_few_seconds_and_at_the_end(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from hareline.cli.command import json_object, pairs, typed_pairs
 from hareline.cli.failures import CommandFailed, ExitStatus
-from hareline.cli.values import json_object, pairs, typed_pairs
 
 
 def test_a_value_is_json_where_it_can_be() -> None:

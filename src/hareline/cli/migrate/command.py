@@ -16,14 +16,14 @@ from typing import Any, Final
 import click
 from click import argument, option
 
+from hareline.cli.changes import imported, notes_of
 from hareline.cli.command import Session, client_command
 from hareline.cli.completing import complete_target, complete_vhost
-from hareline.cli.definitions import imported, notes_of
 from hareline.cli.failures import CommandFailed, ExitStatus
 from hareline.cli.http_client import Api, Refused, path_of
 from hareline.cli.migrate.inventory import SourceQueue, left_in, queues_of
 from hareline.cli.migrate.moving import PREFIX, move_all
-from hareline.cli.progress import Display, complain
+from hareline.cli.output import Display, complain
 from hareline.cli.target import Flags, Names, Target, read_target
 
 SOURCE: Final = Names(

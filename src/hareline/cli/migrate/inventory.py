@@ -1,18 +1,18 @@
-"""What the old broker has: its queues and streams, and what of them cannot be moved.
+"""What the two brokers have: queues and streams there, and room for their messages here.
 
 Asked over RabbitMQ's HTTP API, which LavinMQ has too. Depths come from samples there, so they are
-for showing; how much is left in a queue is asked over AMQP. Invariant: a queue that is not moved
-has a sentence that says why.
+for showing; how much is left in a queue is asked over AMQP. A limit of a queue here drops or
+refuses messages after they were acknowledged there, so room is asked for before each commit.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from hareline.cli.http_client import Api, path_of
+from hareline.cli.http_client import Api, Refused, path_of
 
 #: RabbitMQ samples the depths of queues every five seconds, so none is believed before.
 SAMPLED_S: Final = 6.0
@@ -82,3 +82,66 @@ def left_in(api: Api, moved: Sequence[SourceQueue], *, is_changed: bool) -> dict
             return left
         time.sleep(_POLL_S)
     return {}
+
+
+#: What the limits of a queue do, by the names of both brokers, where they cost no message.
+_HARMLESS: Final = frozenset({"NONE", "FLOW_TO_DISK"})
+#: Limit -> the field that says how much of it is used. What consumers have may come back.
+_USED: Final = {"x-max-length": "messages", "x-max-length-bytes": "message_bytes"}
+_UNITS: Final = {"x-max-length": "messages", "x-max-length-bytes": "octets"}
+
+
+def shortage(api: Api) -> str:
+    """What the broker here is short of, so that it takes no message; empty if of nothing.
+
+    Raises CommandFailed.
+    """
+    try:
+        api.get(path_of("health", "checks", "local-alarms"))
+    except Refused as refused:
+        if refused.code != 503:
+            raise
+        alarms = refused.answer.get("alarms", []) if isinstance(refused.answer, dict) else []
+        resources = [str(each.get("resource")) for each in alarms]
+        return f"short of {' and '.join(resources)}" if resources else str(refused)
+    return ""
+
+
+class Room:
+    """The limits of one queue of the broker here, as they are when this is made."""
+
+    def __init__(self, api: Api, vhost: str, queue: str) -> None:
+        """Raises CommandFailed."""
+        self._api = api
+        self._path = path_of("queues", vhost, queue)
+        found = api.get(
+            path_of("hareline", "queues", vhost, queue, "effective-arguments"),
+            what=f"queue '{queue}'",
+        )
+        effective = {each["name"]: each["value"] for each in found["arguments"]}
+        self._policy = str(effective.get("x-overflow") or "drop-head")
+        self._limits = _limits(effective) if _key(self._policy) not in _HARMLESS else {}
+
+    def problem_with(self, count: int, size_bytes: int) -> str:
+        """Why a batch of this size cannot be put into the queue; empty if it can."""
+        if not self._limits:
+            return ""
+        row = self._api.get(self._path, {"columns": ",".join(_USED.values())})
+        more = {"x-max-length": count, "x-max-length-bytes": size_bytes}
+        for name, limit in self._limits.items():
+            used = int(row[_USED[name]])
+            if used + more[name] > limit:
+                return (
+                    f"the queue here has {used:,} {_UNITS[name]} and a limit of {limit:,} "
+                    f"({name}, {self._policy}), so it has no room for the next {more[name]:,}; "
+                    "raise the limit or let consumers make room, and run the command again"
+                )
+        return ""
+
+
+def _limits(effective: Mapping[str, Any]) -> dict[str, int]:
+    return {name: int(effective[name]) for name in _USED if effective.get(name) is not None}
+
+
+def _key(policy: str) -> str:
+    return policy.upper().replace("-", "_")

@@ -25,9 +25,8 @@ from hareline.cli.amqp_client import errors_of_pika, failure_of, parameters_of, 
 from hareline.cli.failures import CommandFailed, ExitStatus
 from hareline.cli.http_client import Api
 from hareline.cli.migrate.exact_properties import exact_properties, taken_offset
-from hareline.cli.migrate.inventory import SourceQueue
-from hareline.cli.migrate.room import Room, shortage
-from hareline.cli.progress import complain
+from hareline.cli.migrate.inventory import Room, SourceQueue, shortage
+from hareline.cli.output import complain
 from hareline.cli.target import Target
 
 if TYPE_CHECKING:

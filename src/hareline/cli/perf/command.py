@@ -16,13 +16,12 @@ from typing import Any, Final
 
 from click import argument, option
 
-from hareline.cli.command import Number, OneOf, Session, Whole, client_command
+from hareline.cli.command import Number, OneOf, Session, Whole, client_command, typed_pairs
 from hareline.cli.completing import complete_queue
 from hareline.cli.failures import CommandFailed, ExitStatus
 from hareline.cli.perf.plan import STAMP_OCTETS, Part, Pattern, Plan, Role, shared_out
 from hareline.cli.perf.result import result_lines, result_of, why_nothing_moved
 from hareline.cli.target import Target
-from hareline.cli.values import typed_pairs
 
 _START_S: Final = 60.0
 _END_S: Final = 15.0
@@ -339,7 +338,7 @@ class _Screen:
 
         if not sys.stderr.isatty():
             return lambda *_: None
-        from hareline.cli.progress import console
+        from hareline.cli.output import console
 
         self._status = console(is_for_errors=True).status("connected")
         self._status.start()

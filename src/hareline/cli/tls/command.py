@@ -20,14 +20,14 @@ from hareline.cli.command import PATH, Group, Whole
 from hareline.cli.failures import CommandFailed, ExitStatus, errors_as_sentences
 from hareline.cli.output import Output
 
-app = Group("tls", help="Make certificates for trying TLS.")
+tls = Group("tls", help="Make certificates for trying TLS.")
 
 DAYS: Final = 365  # browsers take none that are valid for more than 398
 _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]{0,63}")
 _HOST_MAX: Final = 64  # of a common name, RFC 5280 appendix A
 
 
-@app.command("self-signed")
+@tls.command("self-signed")
 @option("--directory", type=PATH, metavar="DIR", default=Path("tls"), help="Where the files go.")
 @option(
     "--host",

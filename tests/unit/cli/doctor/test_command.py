@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hareline.cli.doctor import machine
+from hareline.cli import doctor
 from tests.support.scripted_api import ScriptedApi
 
 from ..conftest import Run
@@ -62,7 +62,7 @@ def test_a_check_that_fails_itself_is_a_finding(
     def broken(*_: Any) -> Any:
         raise OSError("no such table")
 
-    monkeypatch.setattr(machine, "check_limits", broken)
+    monkeypatch.setattr(doctor, "check_limits", broken)
     result = run("doctor", "--config", config, "--json", HARELINE_URL="")
     assert checks(result.stdout)["open files"] == "error"
     assert result.exit_code == 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hareline.cli.doctor.finding import Verdict, error, note, ok, warning
+from hareline.cli.doctor import Verdict, error, note, ok, warning
 
 
 def test_findings_have_their_verdicts() -> None:

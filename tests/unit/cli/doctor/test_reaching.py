@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 
-from hareline.cli.doctor.finding import Verdict
-from hareline.cli.doctor.reaching import check_amqp, check_api
+from hareline.cli.doctor import Verdict, check_amqp, check_api
 from hareline.cli.http_client import Api
 from hareline.cli.target import Flags, Target, read_target
 from tests.support.scripted_api import ScriptedApi

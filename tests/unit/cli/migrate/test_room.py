@@ -10,7 +10,7 @@ import pytest
 
 from hareline.cli.failures import CommandFailed
 from hareline.cli.http_client import Api
-from hareline.cli.migrate.room import Room
+from hareline.cli.migrate.inventory import Room
 from hareline.cli.target import Flags, read_target
 from tests.support.scripted_api import ScriptedApi
 

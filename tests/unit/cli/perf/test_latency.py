@@ -7,7 +7,7 @@ from math import ceil
 
 import pytest
 
-from hareline.cli.perf.latency import Histogram
+from hareline.cli.perf.result import Histogram
 
 
 def filled(*latencies_ns: int) -> Histogram:

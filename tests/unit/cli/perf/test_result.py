@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from hareline.cli.perf.latency import Histogram
 from hareline.cli.perf.plan import Pattern, Plan
-from hareline.cli.perf.result import result_lines, result_of, why_nothing_moved
+from hareline.cli.perf.result import Histogram, result_lines, result_of, why_nothing_moved
 
 
 class Counted:

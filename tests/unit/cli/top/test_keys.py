@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from hareline.cli.top.keys import Keys
+from hareline.cli.top import Keys
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 from hareline.cli.failures import CommandFailed
 from hareline.cli.http_client import Api
 from hareline.cli.target import Flags, read_target
-from hareline.cli.top.reading import View, columns_of, read
+from hareline.cli.top import View, columns_of, read
 from tests.support.scripted_api import ScriptedApi
 
 

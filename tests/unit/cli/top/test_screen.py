@@ -7,8 +7,7 @@ import io
 import pytest
 from rich.console import Console
 
-from hareline.cli.top.reading import Snapshot, View
-from hareline.cli.top.screen import draw
+from hareline.cli.top import Snapshot, View, draw
 
 SNAPSHOT = Snapshot(
     {

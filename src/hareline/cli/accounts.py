@@ -1,4 +1,4 @@
-"""``hareline user``: users, their passwords, tags and permissions.
+"""``hareline user`` and ``hareline vhost``: who may use the broker, and how much of it.
 
 Invariant: a new password is read from standard input or the terminal, never from a flag, or it is
 made here and written to standard output once.
@@ -12,17 +12,56 @@ from typing import Any, Final
 
 from click import argument, option
 
-from hareline.cli.command import Group, Session, client_command
-from hareline.cli.completing import complete_user
+from hareline.cli.command import Group, Session, client_command, pairs
+from hareline.cli.completing import Completer, complete_user, complete_vhost
 from hareline.cli.failures import CommandFailed, ExitStatus
 from hareline.cli.http_client import path_of
-from hareline.cli.limits import add_limits
 from hareline.cli.listing import compiled
 from hareline.cli.output import Column
 
-app = Group("user", help="List, add, change and delete users.")
 
-_name = argument("name", shell_complete=complete_user, help="The user.")
+def add_limits(group: Group, kind: str, title: str, complete: Completer, names: str) -> None:
+    """Add ``limits`` to the group of this ``kind``, "user" or "vhost"; ``names``: for the help."""
+
+    @client_command(
+        group,
+        help=f"Show or set the limits of a {title}.\n\n"
+        "Shows them as they are then. 0 forbids all, a negative number sets no limit.",
+    )
+    @argument("name", shell_complete=complete, help=f"The {title}.")
+    @argument(
+        "limit",
+        nargs=-1,
+        metavar="[LIMIT=N]...",
+        help=f"{names}; nothing behind the = removes a limit.",
+    )
+    def limits(session: Session, name: str, limit: tuple[str, ...]) -> None:
+        what, path = f"{title} '{name}'", (f"{kind}-limits", name)
+        wanted = {key: _number(key, text) for key, text in pairs(limit, "LIMIT").items()}
+        session.api.get(path_of(f"{kind}s", name), what=what)  # a limit is kept for no other
+        for key, number in wanted.items():
+            if number is None:
+                session.api.delete(path_of(*path, key), what=f"limit '{key}' of {what}")
+            else:
+                session.api.put(path_of(*path, key), {"value": number}, what=what)
+        found = session.api.get(path_of(*path))
+        values = found[0]["value"] if found else {}
+        rows = [{"limit": key, "value": value} for key, value in values.items()]
+        session.out.table((Column("limit", "limit"), Column("value", "value", "count")), rows)
+
+
+def _number(key: str, text: str) -> int | None:
+    if not text:
+        return None
+    try:
+        return int(text)
+    except ValueError:
+        raise CommandFailed(f"{key}: '{text}' is not a whole number", ExitStatus.USAGE) from None
+
+
+user = Group("user", help="List, add, change and delete users.")
+
+_user = argument("name", shell_complete=complete_user, help="The user.")
 _tags = option(
     "--tag",
     multiple=True,
@@ -44,7 +83,7 @@ _PERMISSIONS: Final = (
 )
 
 
-@client_command(app, "list")
+@client_command(user, "list")
 def list_users(session: Session) -> None:
     """List users and their tags."""
     rows = session.api.get(path_of("users"))
@@ -53,8 +92,8 @@ def list_users(session: Session) -> None:
     session.out.table(_USERS, rows)
 
 
-@client_command(app)
-@_name
+@client_command(user)
+@_user
 @_tags
 @_password_hash
 def add(session: Session, name: str, tag: tuple[str, ...], password_hash: str | None) -> None:
@@ -72,16 +111,16 @@ def add(session: Session, name: str, tag: tuple[str, ...], password_hash: str | 
     session.out.done(f"{what}: added", created=True)
 
 
-@client_command(app)
-@_name
+@client_command(user)
+@_user
 def delete(session: Session, name: str) -> None:
     """Delete a user and its permissions."""
     session.api.delete(path_of("users", name), what=f"user '{name}'")
     session.out.done(f"user '{name}': deleted", deleted=name)
 
 
-@client_command(app)
-@_name
+@client_command(user)
+@_user
 @_password_hash
 def passwd(session: Session, name: str, password_hash: str | None) -> None:
     """Change a password, which is asked for.
@@ -94,8 +133,8 @@ def passwd(session: Session, name: str, password_hash: str | None) -> None:
     session.out.done(f"{what}: password changed", changed=name)
 
 
-@client_command(app)
-@_name
+@client_command(user)
+@_user
 def rotate(session: Session, name: str) -> None:
     """Give a user a new password that nobody knows yet, and print it.
 
@@ -112,8 +151,8 @@ def rotate(session: Session, name: str) -> None:
         session.out.line(password)
 
 
-@client_command(app)
-@_name
+@client_command(user)
+@_user
 @argument("tag", nargs=-1, help="The tags from now on; none without any.")
 def tags(session: Session, name: str, tag: tuple[str, ...]) -> None:
     """Set the tags of a user."""
@@ -127,8 +166,8 @@ def tags(session: Session, name: str, tag: tuple[str, ...]) -> None:
     session.out.done(f"{what}: tags {','.join(tag) or 'none'}", tags=tag)
 
 
-@client_command(app)
-@_name
+@client_command(user)
+@_user
 @option("--configure", metavar="REGEX", help="May declare and delete these.")
 @option("--write", metavar="REGEX", help="May publish and bind to these.")
 @option("--read", metavar="REGEX", help="May consume and bind from these.")
@@ -173,7 +212,7 @@ def permissions(
 
 
 add_limits(
-    app,
+    user,
     "user",
     "user",
     complete_user,
@@ -205,3 +244,56 @@ def _new_password() -> str:
         if password and password == getpass.getpass("Again: "):
             return password
         sys.stderr.write("empty, or not the same twice; try again\n")
+
+
+vhost = Group("vhost", help="List, add, limit and delete virtual hosts.")
+
+_VHOSTS: Final = (
+    Column("name", "name"),
+    Column("description", "description"),
+    Column("default_queue_type", "default-type"),
+    Column("messages", "messages", "count"),
+    Column("messages_ready", "ready", "count"),
+    Column("messages_unacknowledged", "unacked", "count"),
+    Column("tracing", "tracing", "flag"),
+)
+_vhost = argument("name", shell_complete=complete_vhost, help="The virtual host.")
+
+
+@client_command(vhost, "list")
+def list_vhosts(session: Session) -> None:
+    """List virtual hosts.
+
+    Columns: name, description, default-type, messages, ready, unacked, tracing.
+    """
+    session.out.table(_VHOSTS, session.api.get(path_of("vhosts")))
+
+
+@client_command(vhost, "add")
+@_vhost
+@option("--description", metavar="TEXT", default="", show_default=False, help="What it is for.")
+@option("--default-type", metavar="TYPE", help="Type of queues that name none.")
+def add_vhost(session: Session, name: str, description: str, default_type: str | None) -> None:
+    """Add a virtual host, or change its description."""
+    body = {"description": description}
+    if default_type is not None:
+        body["default_queue_type"] = default_type
+    is_new = session.api.put(path_of("vhosts", name), body, what=f"vhost '{name}'")
+    session.out.done(f"vhost '{name}': {'added' if is_new else 'changed'}", created=is_new)
+
+
+@client_command(vhost, "delete")
+@_vhost
+def delete_vhost(session: Session, name: str) -> None:
+    """Delete a virtual host with all its queues and messages."""
+    session.api.delete(path_of("vhosts", name), what=f"vhost '{name}'")
+    session.out.done(f"vhost '{name}': deleted", deleted=name)
+
+
+add_limits(
+    vhost,
+    "vhost",
+    "virtual host",
+    complete_vhost,
+    "max-connections, max-queues, max-exchanges or max-bindings",
+)

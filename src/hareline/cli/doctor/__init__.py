@@ -1,1 +1,0 @@
-"""``hareline doctor``: what is wrong with this installation, and what to do about it."""

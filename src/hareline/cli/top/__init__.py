@@ -1,1 +1,0 @@
-"""``hareline top``: a live screen of rates, depths, and the busiest queues and connections."""

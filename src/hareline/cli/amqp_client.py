@@ -1,7 +1,6 @@
 """An AMQP channel for the commands that move messages: pika's, with its errors as sentences.
 
-Used by ``publish``, ``get``, ``tail`` and, for its parameters, ``perf``. pika is imported when one
-of them runs. Invariant: no error of pika leaves `opened_channel`.
+pika is imported when such a command runs. Invariant: no error of pika leaves `opened_channel`.
 """
 
 from __future__ import annotations
@@ -10,19 +9,28 @@ import logging
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from hareline.cli.failures import CommandFailed, ExitStatus
 from hareline.cli.target import Target
+
+if TYPE_CHECKING:
+    from pika.adapters.blocking_connection import BlockingConnection
 
 _NOT_FOUND: Final = 404
 _ACCESS_REFUSED: Final = 403
 
 
-def parameters_of(target: Target, vhost: str, name: str) -> Any:
-    """pika's parameters of a connection. ``name``: what operators see in the list."""
+def parameters_of(target: Target, vhost: str, name: str, **further: Any) -> Any:
+    """pika's parameters of a connection. ``name``: what operators see in the list.
+
+    pika's log stays off standard error from then on; it says the same as its errors.
+    """
     import pika
 
+    logger = logging.getLogger("pika")
+    logger.addHandler(logging.NullHandler())
+    logger.propagate = False
     address = target.amqp
     options = pika.SSLOptions(target.tls_context(), address.host) if address.is_secure else None
     return pika.ConnectionParameters(
@@ -35,7 +43,16 @@ def parameters_of(target: Target, vhost: str, name: str) -> Any:
         stack_timeout=target.timeout_s,
         blocked_connection_timeout=None,
         client_properties={"connection_name": name},
+        **further,
     )
+
+
+def connected(target: Target, vhost: str, name: str, **further: Any) -> BlockingConnection:
+    """A connection with these and ``further`` of pika's parameters. Raises CommandFailed."""
+    import pika
+
+    with errors_of_pika(target, vhost):
+        return pika.BlockingConnection(parameters_of(target, vhost, name, **further))
 
 
 class NotInTime(CommandFailed):
@@ -64,12 +81,9 @@ def within(seconds: float) -> Iterator[None]:
 @contextmanager
 def opened_channel(target: Target, vhost: str, name: str) -> Iterator[Any]:
     """A channel of a connection of its own, closed at the end. Raises CommandFailed."""
-    import pika
-
-    silence_pika()
+    connection = connected(target, vhost, name)
+    is_answering = True
     with errors_of_pika(target, vhost):
-        connection = pika.BlockingConnection(parameters_of(target, vhost, name))
-        is_answering = True
         try:
             yield connection.channel()
         except NotInTime:
@@ -79,13 +93,6 @@ def opened_channel(target: Target, vhost: str, name: str) -> Iterator[Any]:
             if is_answering:
                 with suppress(Exception):  # the error of the block counts, not that of the farewell
                     connection.close()
-
-
-def silence_pika() -> None:
-    """Keep pika's log off standard error; it says the same as its errors."""
-    logger = logging.getLogger("pika")
-    logger.addHandler(logging.NullHandler())
-    logger.propagate = False
 
 
 @contextmanager

@@ -25,7 +25,7 @@ _SAYS_NOTHING: Final = {"", "Not Found", "Object Not Found", "not_found"}
 
 
 class Refused(CommandFailed):
-    """The broker answered with an error; ``code`` is the HTTP status, ``answer`` its JSON."""
+    """The broker answered with an error: the HTTP status, and the JSON or None if it is none."""
 
     def __init__(self, problem: str, status: ExitStatus, code: int, answer: Any) -> None:
         super().__init__(problem, status)
@@ -33,7 +33,15 @@ class Refused(CommandFailed):
         self.answer = answer
 
 
-class _Gone(CommandFailed):
+class Unreachable(CommandFailed):
+    """Nothing answers, or no broker does; ``said``: the reason without the advice."""
+
+    def __init__(self, problem: str, said: str) -> None:
+        super().__init__(problem, ExitStatus.UNREACHABLE)
+        self.said = said
+
+
+class _Gone(Unreachable):
     """The server closed the connection before it answered."""
 
 
@@ -68,7 +76,7 @@ class Api:
 
     def put(self, path: str, body: Any, *, what: str = "") -> bool:
         """Create or replace; True if it is new."""
-        return self._answered("PUT", path, body, None, what, False)[0] == 201
+        return self._answered("PUT", path, body, what=what)[0] == 201
 
     def post(self, path: str, body: Any, *, what: str = "", is_long: bool = False) -> Any:
         return self.ask("POST", path, body=body, what=what, is_long=is_long)
@@ -98,9 +106,9 @@ class Api:
 
         ``is_long``: wait without a limit, since the broker may work for long.
         """
-        if query:
-            path = f"{path}?{urlencode(query)}"
-        return self._answered(method, path, body, headers, what, is_long)[1]
+        return self._answered(
+            method, path, body, query=query, what=what, is_long=is_long, headers=headers
+        )[1]
 
     def liveness(self) -> str:
         """What the broker says of itself without a login: ok, stopping or failed."""
@@ -144,60 +152,59 @@ class Api:
             self._connection.close()
             self._connection = None
 
-    def _answered(
-        self,
-        method: str,
-        path: str,
-        body: Any,
-        headers: Mapping[str, str] | None,
-        what: str,
-        is_long: bool,
-    ) -> tuple[int, Any]:
-        octets = None if body is None else json.dumps(body).encode()
-        sent = {"Authorization": self._login(), **(headers or {})}
-        if octets is not None:
-            sent["Content-Type"] = "application/json"
+    def _answered(self, method: str, path: str, body: Any, **request: Any) -> tuple[int, Any]:
         is_kept = self._connection is not None
+        octets = None if body is None else json.dumps(body).encode()
         try:
-            with self._errors_of_sockets():
-                response = self._sent(method, path, octets, sent, is_long)
-                code, answer = response.status, response.read()
+            with self._response(method, path, octets, **request) as response:
+                answer = response.read()
                 self.warnings = _warnings_in(response.getheader("Warning", ""))
         except _Gone:
             if not is_kept or method != "GET":
                 raise
             # The server had closed the connection while it was idle.
-            return self._answered(method, path, body, headers, what, is_long)
-        if code >= 300:
-            raise self._refusal(code, path, answer, what)
-        return code, self._decoded(answer) if answer else None
+            return self._answered(method, path, body, **request)
+        return response.status, self._decoded(answer) if answer else None
 
     def lines(
         self, path: str, body: Any, query: Mapping[str, Any] | None = None, *, what: str = ""
     ) -> Iterator[bytes]:
         """The lines of a long answer to a POST, as they come. Raises CommandFailed."""
-        if query:
-            path = f"{path}?{urlencode(query)}"
-        headers = {"Authorization": self._login(), "Content-Type": "application/json"}
-        with self._errors_of_sockets():
-            response = self._sent("POST", path, json.dumps(body).encode(), headers, True)
-            if response.status >= 300:
-                raise self._refusal(response.status, path, response.read(), what)
+        octets = json.dumps(body).encode()
+        with self._response("POST", path, octets, query=query, what=what, is_long=True) as response:
             yield from response
 
     def upload(self, path: str, content: Any, size: int, *, what: str = "") -> Any:
         """The answer to a POST of a file's octets. ``content``: has ``read``."""
-        headers = {
-            "Authorization": self._login(),
-            "Content-Type": "application/x-ndjson",
-            "Content-Length": str(size),
-        }
+        headers = {"Content-Type": "application/x-ndjson", "Content-Length": str(size)}
+        with self._response(
+            "POST", path, content, headers=headers, what=what, is_long=True
+        ) as response:
+            return self._decoded(response.read())
+
+    @contextmanager
+    def _response(
+        self,
+        method: str,
+        path: str,
+        body: Any,
+        *,
+        query: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
+        what: str = "",
+        is_long: bool = False,
+    ) -> Iterator[Any]:
+        """A response that is no refusal, its body not yet read. Raises CommandFailed."""
+        sent = {"Authorization": self._login()}
+        if body is not None:
+            sent["Content-Type"] = "application/json"
+        if query:
+            path = f"{path}?{urlencode(query)}"
         with self._errors_of_sockets():
-            response = self._sent("POST", path, content, headers, True)
-            code, answer = response.status, response.read()
-        if code >= 300:
-            raise self._refusal(code, path, answer, what)
-        return self._decoded(answer)
+            response = self._sent(method, path, body, {**sent, **(headers or {})}, is_long)
+            if response.status >= 300:
+                raise self._refusal(response.status, path, response.read(), what)
+            yield response
 
     def _sent(
         self, method: str, path: str, body: Any, headers: dict[str, str], is_long: bool
@@ -220,14 +227,11 @@ class Api:
             yield
         except (RemoteDisconnected, ConnectionResetError, BrokenPipeError) as error:
             self.close()
-            raise _Gone(str(self._unreachable(error)), ExitStatus.UNREACHABLE) from None
+            raise self._unreachable(error, _Gone) from None
         except TimeoutError:
             self.close()
-            seconds = f"{self._target.timeout_s:g} s"
-            raise CommandFailed(
-                f"{self.url}: no answer within {seconds}; --timeout waits longer",
-                ExitStatus.UNREACHABLE,
-            ) from None
+            said = f"no answer within {self._target.timeout_s:g} s"
+            raise Unreachable(f"{self.url}: {said}; --timeout waits longer", said) from None
         except (OSError, HTTPException) as error:
             self.close()
             raise self._unreachable(error) from None
@@ -258,7 +262,7 @@ class Api:
         try:
             answer = json.loads(octets) if octets else {}
         except ValueError:
-            answer = {}
+            answer = None
         fields = answer if isinstance(answer, dict) else {}
         reason = str(fields.get("reason") or fields.get("error") or "")
         if code in _DENIED:
@@ -277,25 +281,20 @@ class Api:
         except ValueError:
             raise self._not_a_broker() from None
 
-    def _unreachable(self, error: Exception) -> CommandFailed:
+    def _unreachable(self, error: Exception, kind: type[Unreachable] = Unreachable) -> Unreachable:
+        names = self._target.names
         untrusted = getattr(error, "verify_message", None)
-        if untrusted:
-            flag = self._target.names.ca_file
-            return CommandFailed(
-                f"{self.url}: its certificate is not trusted: {untrusted}; {flag} names the "
-                "authorities that are",
-                ExitStatus.UNREACHABLE,
-            )
         said = getattr(error, "strerror", None) or str(error) or type(error).__name__
-        if isinstance(error, socket.gaierror):
+        advice = (
+            f"is the broker running, with its management port there? {names.url} names another one"
+        )
+        if untrusted:
+            said = f"its certificate is not trusted: {untrusted}"
+            advice = f"{names.ca_file} names the authorities that are"
+        elif isinstance(error, socket.gaierror):
             said = "no such host"
-        return CommandFailed(
-            f"{self.url}: {said}; is the broker running, with its management port there? "
-            f"{self._target.names.url} names another one",
-            ExitStatus.UNREACHABLE,
-        )
+        return kind(f"{self.url}: {said}; {advice}", said)
 
-    def _not_a_broker(self) -> CommandFailed:
-        return CommandFailed(
-            f"{self.url}: the answer does not come from a broker", ExitStatus.UNREACHABLE
-        )
+    def _not_a_broker(self) -> Unreachable:
+        said = "the answer does not come from a broker"
+        return Unreachable(f"{self.url}: {said}", said)

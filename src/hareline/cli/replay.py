@@ -6,22 +6,18 @@ not replayed, with the reason on standard error. Standard output has only the re
 
 from __future__ import annotations
 
-import base64
-import getpass
-import json
-import os
-import sys
-from typing import Any, Final
+from contextlib import closing
+from typing import Any
 
 import click
 from click import option
+from click.exceptions import Exit
 
 from hareline.cli.command import Command, Whole
-from hareline.cli.failures import ExitStatus, fail
+from hareline.cli.failures import CommandFailed, ExitStatus, errors_as_sentences
+from hareline.cli.http_client import Api, Refused, Unreachable
 from hareline.cli.output import console, say_error, visible
-
-PASSWORD_VARIABLE: Final = "HARELINE_PASSWORD"
-_NOT_OURS: Final = "the answer does not come from a broker"
+from hareline.cli.target import asked_password, target_at
 
 
 @click.command(cls=Command)
@@ -71,8 +67,6 @@ def replay(
     journal.retention_bytes. The password comes from the environment's HARELINE_PASSWORD, or is
     asked for on a terminal.
     """
-    if not url.startswith(("http://", "https://")):
-        fail(f"hareline: --url: '{url}' does not begin with http:// or https://")
     fields = {
         "vhost": vhost,
         "queue": queue,
@@ -85,51 +79,35 @@ def replay(
         "limit": limit,
     }
     given = {name: value for name, value in fields.items() if value is not None}
-    outcome, reason = _ask(f"{url.rstrip('/')}/api/replay", given, user, _password(user))
-    if "replayed" in outcome:
-        _show(outcome, queue, to_queue)
-    if reason:
-        fail(f"hareline: {reason}")
-    if outcome["unreadable"]:
-        raise click.exceptions.Exit(ExitStatus.FAILED)
+    with errors_as_sentences():
+        outcome, reason = _ask(url, given, user)
+        if "replayed" in outcome:
+            _show(outcome, queue, to_queue)
+        if reason:
+            raise CommandFailed(reason)
+        if outcome["unreadable"]:
+            raise Exit(ExitStatus.FAILED)
 
 
-def _ask(url: str, fields: dict[str, Any], user: str, password: str) -> tuple[dict[str, Any], str]:
+def _ask(url: str, fields: dict[str, Any], user: str) -> tuple[dict[str, Any], str]:
     """The answer's fields, and the reason of a refusal, empty if there was none."""
-    from http.client import HTTPException  # what is not needed to parse a command line
-    from urllib.error import HTTPError, URLError
-    from urllib.request import ProxyHandler, Request, build_opener
-
-    login = base64.b64encode(f"{user}:{password}".encode()).decode()
-    request = Request(
-        url,
-        json.dumps(fields).encode(),
-        {"Content-Type": "application/json", "Authorization": f"Basic {login}"},
-    )
+    if not url.startswith(("http://", "https://")):
+        raise CommandFailed(f"--url: '{url}' does not begin with http:// or https://")
+    where, reason = f"{url.rstrip('/')}/api/replay", ""
     try:
-        # No time limit, because a replay may take long. No proxy: this is between machines.
-        with build_opener(ProxyHandler({})).open(request) as answer:
-            outcome = _decoded(url, answer.read())
-    except HTTPError as error:
-        with error:
-            refusal = _decoded(url, error.read())
-        return refusal, str(refusal.get("reason", f"{url}: {error.code} {error.reason}"))
-    except (URLError, HTTPException, OSError, ValueError) as error:  # the last for the URL
-        said = getattr(error, "reason", error)
-        fail(f"hareline: {url}: {getattr(said, 'strerror', None) or said}")
-    if "replayed" not in outcome:
-        fail(f"hareline: {url}: {_NOT_OURS}")
-    return outcome, ""
+        target = target_at(url, user, asked_password(user))
+        with closing(Api(target)) as api:  # without a time limit, because a replay may take long
+            outcome = api.post("/replay", fields, is_long=True)
+    except Refused as error:
+        from http.client import responses
 
-
-def _decoded(url: str, octets: bytes) -> dict[str, Any]:
-    try:
-        fields = json.loads(octets)
-    except ValueError:
-        fields = None
-    if not isinstance(fields, dict):
-        fail(f"hareline: {url}: {_NOT_OURS}")
-    return fields
+        outcome = error.answer
+        reason = f"{where}: {error.code} {responses.get(error.code, '')}"
+    except Unreachable as error:
+        raise CommandFailed(f"{where}: {error.said}") from None
+    if not isinstance(outcome, dict) or not (reason or "replayed" in outcome):
+        raise CommandFailed(f"{where}: the answer does not come from a broker")
+    return outcome, reason and str(outcome.get("reason", reason))
 
 
 def _show(outcome: dict[str, Any], queue: str, to_queue: str) -> None:
@@ -142,16 +120,3 @@ def _show(outcome: dict[str, Any], queue: str, to_queue: str) -> None:
         say_error(f"hareline: {problem}")
     if outcome["unreadable"]:
         say_error(f"hareline: messages that could not be read: {outcome['unreadable']}")
-
-
-def _password(user: str) -> str:
-    password = os.environ.get(PASSWORD_VARIABLE)
-    if password is not None:
-        return password
-    if not _is_terminal():
-        fail(f"hareline: no password: set {PASSWORD_VARIABLE}, or run this on a terminal")
-    return getpass.getpass(f"Password of {user}: ")
-
-
-def _is_terminal() -> bool:
-    return sys.stdin.isatty()

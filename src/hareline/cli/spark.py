@@ -9,11 +9,9 @@ progress goes to standard error, as a bar on a terminal and as lines elsewhere.
 from __future__ import annotations
 
 import datetime
-import getpass
 import logging
 import os
 import signal
-import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
@@ -22,15 +20,15 @@ import click
 from click import argument, option
 
 from hareline.cli.command import Group, Number, Whole
-from hareline.cli.failures import fail
+from hareline.cli.failures import errors_as_sentences, fail
 from hareline.cli.output import Display, complain, console
+from hareline.cli.target import asked_password
 from hareline.spark.errors import EnvironmentMissing, SparkSideError
 from hareline.spark.shared.instants import FORMS, microseconds_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-PASSWORD_VARIABLE: Final = "HARELINE_PASSWORD"
 #: Stand in for a password, and are read by the source and the sink themselves.
 _OTHER_SECRETS: Final = {"passwordfile": "HARELINE_PASSWORD_FILE", "token": "HARELINE_TOKEN"}
 _DEFAULT_USER: Final = "guest"
@@ -369,18 +367,12 @@ def _password(user: str, given: set[str]) -> str | None:
     others = _OTHER_SECRETS.items()
     if "password" in given or any(name in given for name, _ in others):
         return None
-    password = os.environ.get(PASSWORD_VARIABLE)
-    if password is not None:
-        return password
-    if user == _DEFAULT_USER or any(os.environ.get(variable) for _, variable in others):
+    if os.environ.get("HARELINE_PASSWORD") is None and (
+        user == _DEFAULT_USER or any(os.environ.get(variable) for _, variable in others)
+    ):
         return None
-    if not _is_terminal():
-        fail(f"hareline: no password: set {PASSWORD_VARIABLE}, or run this on a terminal")
-    return getpass.getpass(f"Password of {user}: ")
-
-
-def _is_terminal() -> bool:
-    return sys.stdin.isatty()
+    with errors_as_sentences():
+        return asked_password(user)
 
 
 @contextmanager

@@ -134,7 +134,7 @@ class Target:
             return each if isinstance(each, str) else _first_line(each)
         if self.user == _GUEST:
             return _GUEST
-        if not may_ask or not sys.stdin.isatty():
+        if not may_ask or not is_terminal():
             raise CommandFailed(
                 f"no password for {self.user}: set {self.names.prefix}PASSWORD or "
                 f"{self.names.prefix}PASSWORD_FILE, or run this on a terminal",
@@ -446,6 +446,29 @@ def _first_line(path: Path) -> str:
             return file.readline().rstrip("\r\n")
     except OSError as error:
         raise CommandFailed(f"{path}: {error.strerror}", ExitStatus.USAGE) from None
+
+
+def target_at(url: str, user: str, password: str) -> Target:
+    """The broker with its management port at an address, whatever else is set."""
+    http = _parse(url, "--url", _HTTP)
+    amqp = _partner(http, _AMQP).address
+    return Target(http.address, amqp, user, None, DEFAULT_TIMEOUT_S, (password,))
+
+
+def asked_password(user: str) -> str:
+    """HARELINE_PASSWORD, or what is typed on a terminal. Raises CommandFailed."""
+    password = os.environ.get("HARELINE_PASSWORD")
+    if password is not None:
+        return password
+    if not is_terminal():
+        raise CommandFailed("no password: set HARELINE_PASSWORD, or run this on a terminal")
+    import getpass
+
+    return getpass.getpass(f"Password of {user}: ")
+
+
+def is_terminal() -> bool:
+    return sys.stdin.isatty()
 
 
 def from_environment(flags: Flags) -> Target:

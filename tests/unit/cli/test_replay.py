@@ -160,6 +160,6 @@ def test_the_password_is_asked_for_on_a_terminal_alone(
         return "typed"
 
     monkeypatch.setattr("getpass.getpass", asked)
-    monkeypatch.setattr("hareline.cli.replay._is_terminal", lambda: True)
+    monkeypatch.setattr("hareline.cli.target.is_terminal", lambda: True)
     assert run(server.url, "--user", "ann", password=None).exit_code == 0
     assert (prompts, server.login) == (["Password of ann: "], "Basic ann:typed")

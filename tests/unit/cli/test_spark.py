@@ -224,7 +224,7 @@ def test_on_a_terminal_the_password_is_asked_for(
 ) -> None:
     import getpass
 
-    from hareline.cli import spark
+    from hareline.cli import target
 
     asked: list[str] = []
 
@@ -232,7 +232,7 @@ def test_on_a_terminal_the_password_is_asked_for(
         asked.append(prompt)
         return "typed"
 
-    monkeypatch.setattr(spark, "_is_terminal", lambda: True)
+    monkeypatch.setattr(target, "is_terminal", lambda: True)
     monkeypatch.setattr(getpass, "getpass", ask)
     assert archive("--user", "ann").exit_code == 0
     assert stage.given["options"]["password"] == "typed"

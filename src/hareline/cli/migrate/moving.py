@@ -21,7 +21,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from hareline.cli.amqp_client import errors_of_pika, failure_of, parameters_of, silence_pika
+from hareline.cli.amqp_client import connected, failure_of
 from hareline.cli.failures import CommandFailed, ExitStatus
 from hareline.cli.http_client import Api
 from hareline.cli.migrate.exact_properties import exact_properties, taken_offset
@@ -84,12 +84,16 @@ class Mover:
         self._api = api
         self._ends = {"source": source, "target": target}
         self._vhost = vhost
-        self._source = _connection(source, vhost)
+        self._source = self._connected(source)
         try:
-            self._target = _connection(target, vhost)
+            self._target = self._connected(target)
         except CommandFailed:
             self._source.close()
             raise
+
+    def _connected(self, end: Target) -> BlockingConnection:
+        # No heartbeat: while one side is waited for, the other is not read.
+        return connected(end, self._vhost, "hareline migrate", heartbeat=0)
 
     def close(self) -> None:
         """Close both connections; what was not acknowledged stays in the old broker."""
@@ -366,16 +370,6 @@ def notes_queue(stream: str) -> str:
         return name
     digest = hashlib.sha256(stream.encode("utf-8", "surrogateescape")).hexdigest()
     return f"{PREFIX}.{digest}"
-
-
-def _connection(end: Target, vhost: str) -> BlockingConnection:
-    import pika
-
-    silence_pika()
-    parameters = parameters_of(end, vhost, "hareline migrate")
-    parameters.heartbeat = 0  # while one side is waited for, the other is not read
-    with errors_of_pika(end, vhost):
-        return pika.BlockingConnection(parameters)
 
 
 @dataclass(slots=True)

@@ -15,7 +15,7 @@ from typing import Any, Final
 import pika
 from pika.adapters.select_connection import IOLoop
 
-from hareline.cli.amqp_client import parameters_of, silence_pika
+from hareline.cli.amqp_client import parameters_of
 from hareline.cli.perf.plan import STAMP_OCTETS, Part, Pattern, Plan, Role, headers_of, ids_of
 from hareline.cli.perf.result import Histogram
 from hareline.cli.target import Target
@@ -280,7 +280,6 @@ _CLOSE_S: Final = 3.0
 def run_part(part: Part, target: Target, vhost: str, pipe: Any) -> None:
     """The life of a process. ``pipe``: a connection of multiprocessing."""
     # SIGINT is ignored since ``command`` started this process: Ctrl-C is for that one alone.
-    silence_pika()
     try:
         _Run(part, parameters_of(target, vhost, "hareline perf"), pipe).run()
     except (EOFError, BrokenPipeError):

@@ -77,6 +77,17 @@ class OneOf(click.Choice[Any]):
 WHOLE: Final = _AnyWhole()
 
 
+def together(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Several options as one decorator."""
+
+    def add(function: Any) -> Any:
+        for each in reversed(options):
+            function = each(function)
+        return function
+
+    return add
+
+
 class Command(click.Command):
     """A command whose help has short columns of names."""
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
-import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
@@ -22,7 +21,7 @@ import click
 from click import argument, option
 
 from hareline.cli.command import PATH, Group, OneOf
-from hareline.cli.failures import ExitStatus, fail
+from hareline.cli.failures import CommandFailed, ExitStatus, errors_as_sentences, fail
 from hareline.cli.output import say_error
 from hareline.errors import ConfigurationError, StoreError
 
@@ -169,22 +168,17 @@ def _opened(
     directory: Path | None, *, is_to_write: bool = False
 ) -> Iterator[tuple[str, _Definitions]]:
     """The journal's directory, locked; every error while it is open becomes a sentence."""
-    try:
-        journal = _find(directory, may_create=is_to_write)
-        with _locked(journal, is_to_write=is_to_write):
-            definitions = _read_definitions(journal.parent)
-            _check_journal(journal, definitions)
-            yield str(journal), definitions
-    except ConfigurationError as error:
-        fail(*error.problems)
-    except StoreError as error:
-        fail(f"hareline: {error}")
-    except BrokenPipeError:  # the reader has closed the pipe
-        sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115 - for the interpreter's last flush
-        raise click.exceptions.Exit(0) from None
-    except OSError as error:
-        text = error.strerror or str(error)
-        fail(f"hareline: {error.filename}: {text}" if error.filename else f"hareline: {text}")
+    with errors_as_sentences():
+        try:
+            journal = _find(directory, may_create=is_to_write)
+            with _locked(journal, is_to_write=is_to_write):
+                definitions = _read_definitions(journal.parent)
+                _check_journal(journal, definitions)
+                yield str(journal), definitions
+        except ConfigurationError as error:
+            fail(*error.problems)
+        except StoreError as error:
+            raise CommandFailed(str(error)) from None
 
 
 def _find(directory: Path | None, *, may_create: bool) -> Path:

@@ -12,7 +12,8 @@ import json
 import re
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
@@ -302,22 +303,14 @@ def _send(
     return sent, returned
 
 
-class _progress:  # noqa: N801 - used as a function
+@contextmanager
+def _progress(count: int) -> Iterator[Callable[[int], None]]:
     """A bar on standard error if there are many messages; nothing otherwise."""
-
-    def __init__(self, count: int) -> None:
-        self._display = Display("publishing", is_quick=True) if count >= _MANY else None
-        self._count = count
-
-    def __enter__(self) -> Any:
-        if self._display is None:
-            return lambda _: None
-        display = self._display.__enter__()
-        return lambda done: display.show_count(done, self._count) if done % 100 == 0 else None
-
-    def __exit__(self, *error: object) -> None:
-        if self._display is not None:
-            self._display.__exit__(*error)
+    if count < _MANY:
+        yield lambda _: None
+        return
+    with Display("publishing", is_quick=True) as display:
+        yield lambda done: display.show_count(done, count) if done % 100 == 0 else None
 
 
 _POLL_S: Final = 0.05

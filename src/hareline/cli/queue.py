@@ -10,14 +10,23 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
 from click import argument, option
 
-from hareline.cli.command import PATH, Group, OneOf, Session, Whole, client_command, typed_pairs
+from hareline.cli.command import (
+    PATH,
+    Group,
+    OneOf,
+    Session,
+    Whole,
+    client_command,
+    together,
+    typed_pairs,
+)
 from hareline.cli.completing import complete_exchange, complete_queue
 from hareline.cli.failures import CommandFailed, ExitStatus
 from hareline.cli.http_client import Refused, path_of
@@ -140,25 +149,35 @@ _BROWSED: Final = (
 _selector = option(
     "--where", "selector", metavar="SELECTOR", help="Only those that this JMS selector matches."
 )
-_offsets = option(
-    "--offset",
-    type=Whole(0),
-    multiple=True,
-    help="Only the message of this offset, as `browse` shows it; may be given again.",
-)
 _limit = option("--limit", type=Whole(1), help="At most N, from the head.")
-_all = option("--all", "all_of_them", is_flag=True, help="All messages.")
-_to_queue = option(
-    "--to-queue", metavar="NAME", shell_complete=complete_queue, help="Queue that gets them."
+_which = together(
+    _selector,
+    option(
+        "--offset",
+        "offsets",
+        type=Whole(0),
+        multiple=True,
+        help="Only the message of this offset, as `browse` shows it; may be given again.",
+    ),
+    _limit,
+    option("--all", is_flag=True, help="All messages."),
 )
-_to_exchange = option(
-    "--to-exchange",
-    metavar="NAME",
-    shell_complete=complete_exchange,
-    help="Exchange that gets them.",
-)
-_routing_key = option(
-    "--routing-key", "-k", metavar="KEY", help="With --to-exchange; by default the one they have."
+_where_to = together(
+    option(
+        "--to-queue", metavar="NAME", shell_complete=complete_queue, help="Queue that gets them."
+    ),
+    option(
+        "--to-exchange",
+        metavar="NAME",
+        shell_complete=complete_exchange,
+        help="Exchange that gets them.",
+    ),
+    option(
+        "--routing-key",
+        "-k",
+        metavar="KEY",
+        help="With --to-exchange; by default the one they have.",
+    ),
 )
 
 
@@ -230,90 +249,36 @@ def purge(session: Session, queue: str, limit: int | None) -> None:
 
 @client_command(queue, "delete-messages")
 @queue_name
-@_selector
-@_offsets
-@_limit
-@_all
-def delete_messages(
-    session: Session,
-    queue: str,
-    selector: str | None,
-    offset: tuple[int, ...],
-    limit: int | None,
-    all_of_them: bool,
-) -> None:
+@_which
+def delete_messages(session: Session, queue: str, **which: Any) -> None:
     """Delete messages; they are not dead-lettered."""
-    chosen = _selection(selector, offset, limit, all_of_them)
-    _run(session, queue, "delete", "deleted", chosen)
+    _run(session, queue, "delete", "deleted", _selection(which))
 
 
 @client_command(queue)
 @queue_name
-@_to_queue
-@_to_exchange
-@_routing_key
-@_selector
-@_offsets
-@_limit
-@_all
-def move(
-    session: Session,
-    queue: str,
-    to_queue: str | None,
-    to_exchange: str | None,
-    routing_key: str | None,
-    selector: str | None,
-    offset: tuple[int, ...],
-    limit: int | None,
-    all_of_them: bool,
-) -> None:
+@_where_to
+@_which
+def move(session: Session, queue: str, **asked: Any) -> None:
     """Move messages to another queue or to an exchange."""
-    chosen = _selection(selector, offset, limit, all_of_them)
-    _run(session, queue, "move", "moved", chosen | _place(to_queue, to_exchange, routing_key))
+    _run(session, queue, "move", "moved", _selection(asked) | _place(**asked))
 
 
 @client_command(queue)
 @queue_name
-@_to_queue
-@_to_exchange
-@_routing_key
-@_selector
-@_offsets
-@_limit
-@_all
-def copy(
-    session: Session,
-    queue: str,
-    to_queue: str | None,
-    to_exchange: str | None,
-    routing_key: str | None,
-    selector: str | None,
-    offset: tuple[int, ...],
-    limit: int | None,
-    all_of_them: bool,
-) -> None:
+@_where_to
+@_which
+def copy(session: Session, queue: str, **asked: Any) -> None:
     """Copy messages to another queue or to an exchange."""
-    chosen = _selection(selector, offset, limit, all_of_them)
-    _run(session, queue, "copy", "copied", chosen | _place(to_queue, to_exchange, routing_key))
+    _run(session, queue, "copy", "copied", _selection(asked) | _place(**asked))
 
 
 @client_command(queue)
 @queue_name
-@_selector
-@_offsets
-@_limit
-@_all
-def retry(
-    session: Session,
-    queue: str,
-    selector: str | None,
-    offset: tuple[int, ...],
-    limit: int | None,
-    all_of_them: bool,
-) -> None:
+@_which
+def retry(session: Session, queue: str, **which: Any) -> None:
     """Send dead letters back to where they died first."""
-    chosen = _selection(selector, offset, limit, all_of_them)
-    _run(session, queue, "retry", "retried", chosen)
+    _run(session, queue, "retry", "retried", _selection(which))
 
 
 @client_command(queue)
@@ -390,37 +355,21 @@ class _Counted:
         return octets
 
 
-class _opened:  # noqa: N801 - used as a function
+@contextmanager
+def _opened(file: Path) -> Iterator[Any]:
     """A file for writing that only its owner can read; standard output for `-`."""
-
-    def __init__(self, file: Path) -> None:
-        self._is_output = str(file) == "-"
-        if self._is_output:
-            self._out: Any = sys.stdout.buffer
-        else:
-            self._out = os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb")
-
-    def __enter__(self) -> Any:
-        return self._out
-
-    def __exit__(self, *_: object) -> None:
-        if self._is_output:
-            self._out.flush()
-        else:
-            self._out.close()
+    if str(file) == "-":
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as out:
+        yield out
 
 
-def _selection(
-    selector: str | None, offsets: Sequence[int], limit: int | None, all_of_them: bool
-) -> dict[str, Any]:
+def _selection(asked: dict[str, Any]) -> dict[str, Any]:
     """Which messages, as the body has it. Raises CommandFailed if nothing was said."""
-    wanted: dict[str, Any] = {
-        "selector": selector,
-        "offsets": offsets or None,
-        "limit": limit,
-        "all": True if all_of_them else None,
-    }
-    given = {name: value for name, value in wanted.items() if value is not None}
+    given = {name: asked[name] for name in ("selector", "offsets", "limit", "all")}
+    given = {name: value for name, value in given.items() if value not in (None, (), False)}
     if not given:
         raise CommandFailed(
             "say which messages: --where, --offset, --limit or --all", ExitStatus.USAGE
@@ -429,7 +378,7 @@ def _selection(
 
 
 def _place(
-    to_queue: str | None, to_exchange: str | None, routing_key: str | None
+    to_queue: str | None, to_exchange: str | None, routing_key: str | None, **_: Any
 ) -> dict[str, str]:
     if (to_queue is None) == (to_exchange is None):
         raise CommandFailed("give --to-queue or --to-exchange", ExitStatus.USAGE)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 from click import argument, option
 
-from hareline.cli.command import Group, Number, Whole
+from hareline.cli.command import Group, Number, Whole, together
 from hareline.cli.failures import errors_as_sentences, fail
 from hareline.cli.output import Display, complain, console
 from hareline.cli.target import asked_password
@@ -88,28 +88,31 @@ _user = option(
     default=_DEFAULT_USER,
     help="Who logs in.",
 )
-_master = option(
-    "--master",
-    metavar="URL",
-    help="Where Spark runs (spark://HOST:7077, k8s://HOST); by default on this machine.",
-)
-_memory = option(
-    "--driver-memory", metavar="SIZE", default="1g", help="Memory of Spark's Java process."
-)
-_conf = option(
-    "--conf", multiple=True, metavar="NAME=VALUE", help="A setting of Spark; may be given again."
-)
 _option = option(
     "--option",
     multiple=True,
     metavar="NAME=VALUE",
     help='An option of format("amqp"), such as minPartitions=4; may be given again.',
 )
-_log_level = option(
-    "--log-level",
-    metavar="LEVEL",
-    default="off",
-    help="What Spark logs to standard error: off, error, warn, info or debug.",
+_spark_options = together(
+    option(
+        "--master",
+        metavar="URL",
+        help="Where Spark runs (spark://HOST:7077, k8s://HOST); by default on this machine.",
+    ),
+    option("--driver-memory", metavar="SIZE", default="1g", help="Memory of Spark's Java process."),
+    option(
+        "--conf",
+        multiple=True,
+        metavar="NAME=VALUE",
+        help="A setting of Spark; may be given again.",
+    ),
+    option(
+        "--log-level",
+        metavar="LEVEL",
+        default="off",
+        help="What Spark logs to standard error: off, error, warn, info or debug.",
+    ),
 )
 
 
@@ -128,10 +131,7 @@ _log_level = option(
 @_http_url
 @_user
 @_option
-@_master
-@_memory
-@_conf
-@_log_level
+@_spark_options
 def archive(
     path: str,
     queue: tuple[str, ...],
@@ -142,10 +142,7 @@ def archive(
     http_url: str | None,
     user: str,
     option: tuple[str, ...],
-    master: str | None,
-    driver_memory: str,
-    conf: tuple[str, ...],
-    log_level: str,
+    **spark: Any,
 ) -> None:
     """Write streams to Parquet, by queue and day, each message once.
 
@@ -159,7 +156,7 @@ def archive(
         options["queuePattern"] = pattern
     else:
         options["queue" if len(queue) == 1 else "queues"] = ",".join(queue)
-    with _spark("hareline archive", master, driver_memory, conf, log_level) as session:
+    with _spark("hareline archive", **spark) as session:
         from hareline.spark.pipelines import archive as pipeline
 
         with Display("archiving") as display, _stop_signal() as is_told_to_stop:
@@ -202,10 +199,7 @@ def archive(
 @_url
 @_user
 @_option
-@_master
-@_memory
-@_conf
-@_log_level
+@_spark_options
 def replay(
     path: str,
     queue: tuple[str, ...],
@@ -221,10 +215,7 @@ def replay(
     url: str,
     user: str,
     option: tuple[str, ...],
-    master: str | None,
-    driver_memory: str,
-    conf: tuple[str, ...],
-    log_level: str,
+    **spark: Any,
 ) -> None:
     """Publish messages of an archive again, in their order.
 
@@ -233,7 +224,7 @@ def replay(
     """
     start, end = (_datetime(_instant_us(each)) for each in (from_instant, to_instant))
     broker = {} if dry_run else _broker(url, None, user, option)
-    with _spark("hareline replay", master, driver_memory, conf, log_level) as session:
+    with _spark("hareline replay", **spark) as session:
         from hareline.spark.pipelines import replay as pipeline
 
         with Display("replaying") as display:
@@ -291,10 +282,7 @@ def replay(
 @_http_url
 @_user
 @_option
-@_master
-@_memory
-@_conf
-@_log_level
+@_spark_options
 def report(
     out: str,
     audit_archive: str | None,
@@ -308,10 +296,7 @@ def report(
     http_url: str | None,
     user: str,
     option: tuple[str, ...],
-    master: str | None,
-    driver_memory: str,
-    conf: tuple[str, ...],
-    log_level: str,
+    **spark: Any,
 ) -> None:
     """Report on throughput, latency, dead letters and consumers.
 
@@ -323,7 +308,7 @@ def report(
         raise click.BadParameter("--without-audit needs --messages")
     is_from_broker = audit_archive is None and not without_audit
     options = _broker(url, http_url, user, option) if is_from_broker else None
-    with _spark("hareline report", master, driver_memory, conf, log_level) as session:
+    with _spark("hareline report", **spark) as session:
         from hareline.spark.pipelines import report as pipeline
 
         with Display("reporting") as display:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 from collections.abc import Callable, Collection, Iterable
 from functools import cached_property, partial
 from math import isnan
@@ -21,7 +22,7 @@ from hareline.cli.completing import complete_target, complete_vhost
 from hareline.cli.failures import CommandFailed, ExitStatus, errors_as_sentences
 from hareline.cli.http_client import Api
 from hareline.cli.output import Output
-from hareline.cli.target import Flags, Target, from_environment
+from hareline.cli.target import Flags, Target, read_target
 
 DEFAULT_VHOST: Final = "/"
 #: Columns of names in a help text; the explanation of a longer one begins on a line of its own.
@@ -223,9 +224,9 @@ def client_command(
 
 def open_session(values: dict[str, Any]) -> Session:
     """The session that values of `CONNECTION_OPTIONS` ask for. Raises CommandFailed."""
-    given = dict(values)
-    is_json, timeout_s = bool(given.pop("as_json", False)), given.pop("timeout", None)
-    return Session(from_environment(Flags(timeout_s=timeout_s, **given)), Output(is_json=is_json))
+    flags = Flags(**{name: value for name, value in values.items() if name != "as_json"})
+    out = Output(is_json=values.get("as_json", False))
+    return Session(read_target(flags, os.environ), out)
 
 
 def pairs(texts: Iterable[str], flag: str) -> dict[str, str]:

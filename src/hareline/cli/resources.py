@@ -5,7 +5,6 @@ One table of resources; every group has the same two commands. Invariant: they o
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any, Final
 
 from click import argument, option
@@ -187,32 +186,6 @@ _READER_COLUMNS: Final = (
 )
 
 
-def list_resource(
-    session: Session,
-    resource: Resource,
-    name: str | None,
-    where: Iterable[str],
-    columns: str | None,
-    sort: str | None,
-    limit: int | None,
-) -> None:
-    """Print the rows of a resource."""
-    chosen = chosen_columns(columns, resource)
-    if columns is None and session.vhost is not None:
-        chosen = [each for each in chosen if each.title != "vhost"]
-    query = Query(
-        resource,
-        vhost=session.vhost,
-        name=name,
-        where=tuple(parse_condition(each, resource) for each in where),
-        sort=sort,
-        limit=limit,
-        columns=tuple(chosen),
-        is_narrow=columns is not None or not session.out.is_json,
-    )
-    session.out.table(chosen, query.rows(session.api))
-
-
 def _kinds(resource: Resource) -> dict[str, Kind]:
     return {each.path: each.kind for each in resource.columns}
 
@@ -236,8 +209,19 @@ def _group(resource: Resource, kind: str | None = None, complete: Completer | No
     )
     @option("--sort", metavar="COLUMN", help="Order; -COLUMN has the largest first.")
     @option("--limit", type=Whole(0), help="At most this many.")
-    def list_(session: Session, **asked: Any) -> None:
-        list_resource(session, resource, **asked)
+    def list_(session: Session, columns: str | None, where: tuple[str, ...], **asked: Any) -> None:
+        chosen = chosen_columns(columns, resource)
+        if columns is None and session.vhost is not None:
+            chosen = [each for each in chosen if each.title != "vhost"]
+        query = Query(
+            resource,
+            vhost=session.vhost,
+            where=tuple(parse_condition(each, resource) for each in where),
+            columns=tuple(chosen),
+            is_narrow=columns is not None or not session.out.is_json,
+            **asked,
+        )
+        session.out.table(chosen, query.rows(session.api))
 
     if kind is None:
         return group

@@ -90,7 +90,7 @@ class Flags:
     password_file: str | None = None
     ca_file: str | None = None
     vhost: str | None = None
-    timeout_s: float | None = None
+    timeout: float | str | None = None
 
 
 @dataclass(frozen=True)
@@ -163,18 +163,11 @@ class Target:
 
 
 @dataclass(frozen=True)
-class _Level:
-    """What one source says. ``name``: of the flag, variable or file, to blame it."""
+class _Level(Flags):
+    """What one source says, and the names of the flag, variable or key to blame."""
 
-    url: str | None = None
     http_url: str | None = None
-    amqp_url: str | None = None
-    user: str | None = None
     password: str | None = None
-    password_file: str | None = None
-    ca_file: str | None = None
-    vhost: str | None = None
-    timeout: Any = None
     url_name: str = "--url"
     amqp_url_name: str = "--amqp-url"
     timeout_name: str = "--timeout"
@@ -191,7 +184,7 @@ class _Parsed:
 def read_target(flags: Flags, environ: Mapping[str, str], names: Names = Names()) -> Target:
     """The broker to ask. Raises CommandFailed that names the flag, variable or file."""
     levels = [
-        _of_flags(flags, names),
+        _Level(**vars(flags), url_name=names.url, amqp_url_name=names.amqp_url),
         _of_environment(environ, names.prefix),
         _of_file(flags, environ, names),
     ]
@@ -286,35 +279,12 @@ def _timeout_s(levels: list[_Level]) -> float:
     return DEFAULT_TIMEOUT_S
 
 
-def _of_flags(flags: Flags, names: Names) -> _Level:
-    return _Level(
-        url=flags.url,
-        amqp_url=flags.amqp_url,
-        user=flags.user,
-        password_file=flags.password_file,
-        ca_file=flags.ca_file,
-        vhost=flags.vhost,
-        timeout=flags.timeout_s,
-        url_name=names.url,
-        amqp_url_name=names.amqp_url,
-    )
-
-
 def _of_environment(environ: Mapping[str, str], prefix: str) -> _Level:
-    def get(name: str) -> str | None:
-        return environ.get(f"{prefix}{name}") or None
-
+    keys = ("url", "http_url", "amqp_url", "user", "password_file", "ca_file", "vhost", "timeout")
     return _Level(
-        url=get("URL"),
-        http_url=get("HTTP_URL"),
-        amqp_url=get("AMQP_URL"),
-        user=get("USER"),
+        **{key: environ.get(f"{prefix}{key.upper()}") or None for key in keys},
         # An empty password is a password.
         password=environ.get(f"{prefix}PASSWORD"),
-        password_file=get("PASSWORD_FILE"),
-        ca_file=get("CA_FILE"),
-        vhost=get("VHOST"),
-        timeout=get("TIMEOUT"),
         url_name=f"{prefix}URL",
         amqp_url_name=f"{prefix}AMQP_URL",
         timeout_name=f"{prefix}TIMEOUT",
@@ -469,8 +439,3 @@ def asked_password(user: str) -> str:
 
 def is_terminal() -> bool:
     return sys.stdin.isatty()
-
-
-def from_environment(flags: Flags) -> Target:
-    """As `read_target`, with the variables of this process."""
-    return read_target(flags, os.environ)

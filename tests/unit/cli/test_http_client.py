@@ -115,7 +115,7 @@ def test_nobody_at_the_address_is_a_sentence_with_a_hint() -> None:
 
 def test_a_server_that_never_answers_is_given_up() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        client = client_of(f"http://127.0.0.1:{listener.getsockname()[1]}", timeout_s=0.05)
+        client = client_of(f"http://127.0.0.1:{listener.getsockname()[1]}", timeout=0.05)
         with pytest.raises(CommandFailed, match=r"no answer within 0\.05 s") as caught:
             client.get("/overview")
     assert caught.value.status is ExitStatus.UNREACHABLE

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import re
 from contextlib import closing
+from dataclasses import replace
 from typing import Any, Final
 
 import click
@@ -70,14 +71,11 @@ _HARELINE: Final = "Hareline"
 def migrate(
     session: Session,
     source: str | None,
-    source_amqp_url: str | None,
-    source_user: str | None,
-    source_password_file: str | None,
-    source_ca_file: str | None,
     vhost: tuple[str, ...],
     no_definitions: bool,
     no_messages: bool,
     dry_run: bool,
+    **login: str | None,
 ) -> None:
     """Move all from a running RabbitMQ to a Hareline.
 
@@ -85,12 +83,7 @@ def migrate(
     Stop its publishers and consumers first. A run that is broken off is continued by the same
     command. Exit status 1 if a queue could not be emptied.
     """
-    flags = Flags(
-        amqp_url=source_amqp_url,
-        user=source_user,
-        password_file=source_password_file,
-        ca_file=source_ca_file,
-    )
+    flags = Flags(**{name.removeprefix("source_"): value for name, value in login.items()})
     end = source_of(source, flags)
     vhosts = tuple(vhost) or (() if end.vhost is None else (end.vhost,))
     try:
@@ -122,18 +115,10 @@ def source_of(named: str | None, flags: Flags) -> Target:
             "file, or set HARELINE_SOURCE_URL",
             ExitStatus.USAGE,
         )
-    words: dict[str, Any] = {}
     if named is not None:
-        words = {"url": named} if "://" in named else {"target": named}
-    given = Flags(
-        amqp_url=flags.amqp_url,
-        user=flags.user,
-        password_file=flags.password_file,
-        ca_file=flags.ca_file,
-        **words,
-    )
+        flags = replace(flags, **({"url": named} if "://" in named else {"target": named}))
     try:
-        end = read_target(given, os.environ, SOURCE)
+        end = read_target(flags, os.environ, SOURCE)
     except CommandFailed as error:
         if named is None or "://" in named:
             raise

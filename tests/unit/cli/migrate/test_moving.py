@@ -54,7 +54,7 @@ class Ends:
 def target_of(broker: ApiBroker) -> Target:
     host, port = broker.thread.address
     environ = {"HARELINE_PASSWORD": PASSWORD, "XDG_CONFIG_HOME": "/none"}
-    flags = Flags(url=broker.url, amqp_url=f"amqp://{host}:{port}", user="admin", timeout_s=60)
+    flags = Flags(url=broker.url, amqp_url=f"amqp://{host}:{port}", user="admin", timeout=60)
     return read_target(flags, environ)
 
 

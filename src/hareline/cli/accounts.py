@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import secrets
 import sys
+from collections.abc import Callable
 from typing import Any, Final
 
 from click import argument, option
@@ -126,11 +127,8 @@ def passwd(session: Session, name: str, password_hash: str | None) -> None:
     """Change a password, which is asked for.
 
     Without a terminal it is the first line of standard input."""
-    what = f"user '{name}'"
-    user = session.api.get(path_of("users", name), what=what)
-    body = {**_secret(password_hash), "tags": ",".join(_tags_of(user))}
-    session.api.put(path_of("users", name), body, what=what)
-    session.out.done(f"{what}: password changed", changed=name)
+    _change_password(session, name, lambda: _secret(password_hash))
+    session.out.done(f"user '{name}': password changed", changed=name)
 
 
 @client_command(user)
@@ -140,11 +138,8 @@ def rotate(session: Session, name: str) -> None:
 
     Connections that are open stay; the old password is refused from now on.
     """
-    what = f"user '{name}'"
-    user = session.api.get(path_of("users", name), what=what)
     password = secrets.token_urlsafe(_NEW_PASSWORD_OCTETS)
-    body = {"password": password, "tags": ",".join(_tags_of(user))}
-    session.api.put(path_of("users", name), body, what=what)
+    _change_password(session, name, lambda: {"password": password})
     if session.out.is_json:
         session.out.json({"changed": name, "password": password})
     else:
@@ -223,6 +218,13 @@ add_limits(
 def _tags_of(user: dict[str, Any]) -> list[str]:
     tags_ = user.get("tags") or []
     return tags_.split(",") if isinstance(tags_, str) else list(tags_)
+
+
+def _change_password(session: Session, name: str, secret: Callable[[], dict[str, str]]) -> None:
+    """Keep the tags. ``secret``: asked for once the user is known to exist."""
+    path, what = path_of("users", name), f"user '{name}'"
+    tags = ",".join(_tags_of(session.api.get(path, what=what)))
+    session.api.put(path, {**secret(), "tags": tags}, what=what)
 
 
 def _secret(password_hash: str | None) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""What the shell completes: names of queues, exchanges, users and the like, asked of the broker.
+"""Completion in a shell: names of queues, exchanges, users and the like, asked of the broker.
 
 Invariant: completion never asks for a password, never prints, and gives up after a second; it then
 offers nothing.

@@ -1,4 +1,4 @@
-"""How a command ends: exit statuses, and every error as one sentence on standard error.
+"""End of a command: exit statuses, and every error as one sentence on standard error.
 
 Each command runs inside `errors_as_sentences`. Invariant: no traceback reaches the user, also not
 for Ctrl-C, a pipe that was closed, or a fault in the command itself.

@@ -1,6 +1,6 @@
-"""Asks the broker's HTTP API, on one connection that stays open; refusals become CommandFailed.
+"""Client of the broker's HTTP API, on one connection that stays open.
 
-Made by ``client_command`` for each command. Invariant: whatever the server answers, also if it is
+Refusals become CommandFailed. Invariant: whatever the server answers, also if it is
 no broker, ends in data or in a sentence with the right exit status.
 """
 

@@ -34,7 +34,6 @@ _TEXTS: Final = (
 )
 _NUMBERS: Final = {"delivery_mode": 2, "priority": 255, "timestamp": 2**63 - 1}
 _ALL: Final = (*_TEXTS, *_NUMBERS, "headers")
-_HEX_SHOWN: Final = 64
 
 
 def properties_from(
@@ -72,15 +71,13 @@ def properties_of(properties: Any) -> dict[str, Any]:
     return {name: _jsonable(value) for name, value in found.items() if value is not None}
 
 
-def message_json(
-    *, exchange: str, routing_key: str, redelivered: bool, properties: Any, body: bytes
-) -> dict[str, Any]:
-    """A message as the API shows one."""
+def message_json(method: Any, properties: Any, body: bytes) -> dict[str, Any]:
+    """A message as the API shows one. ``method``: pika's, by which it came."""
     payload, is_base64 = text_or_base64(body)
     return {
-        "exchange": exchange,
-        "routing_key": routing_key,
-        "redelivered": redelivered,
+        "exchange": method.exchange,
+        "routing_key": method.routing_key,
+        "redelivered": method.redelivered,
         "properties": properties_of(properties),
         "payload": payload,
         "payload_bytes": len(body),
@@ -88,7 +85,7 @@ def message_json(
     }
 
 
-def message_lines(message: Mapping[str, Any], *, full: bool = True) -> list[str]:
+def message_lines(message: Mapping[str, Any]) -> list[str]:
     """A message of the API for a terminal: where it is from, its properties, its body."""
     source = message.get("exchange") or "default exchange"
     first = f"{source} -> {message.get('routing_key', '')!r}"
@@ -102,18 +99,16 @@ def message_lines(message: Mapping[str, Any], *, full: bool = True) -> list[str]
     if properties:
         lines.append("  " + visible(", ".join(f"{k}={v}" for k, v in properties.items())))
     lines += [f"  {visible(str(k))}: {visible(_short(v))}" for k, v in headers.items()]
-    lines.append(f"  {visible(body_text(message, full=full))}")
+    lines.append(f"  {visible(body_text(message))}")
     return lines
 
 
-def body_text(message: Mapping[str, Any], *, full: bool) -> str:
+def body_text(message: Mapping[str, Any]) -> str:
     """The body for a terminal; hex if it is not text."""
     payload = str(message.get("payload", ""))
     if message.get("payload_encoding") != "base64":
-        return payload if full or len(payload) <= _HEX_SHOWN else payload[:_HEX_SHOWN] + "..."
-    body = octets_of_base64(payload)
-    more = "..." if len(body) > _HEX_SHOWN and not full else ""
-    return (body if full else body[:_HEX_SHOWN]).hex(" ") + more
+        return payload
+    return octets_of_base64(payload).hex(" ")
 
 
 def body_octets(message: Mapping[str, Any]) -> bytes:
@@ -392,13 +387,7 @@ def _next(channel: Any, queue: str) -> tuple[int, dict[str, Any]] | None:
     method, properties, body = channel.basic_get(queue)
     if method is None:
         return None
-    message = message_json(
-        exchange=method.exchange,
-        routing_key=method.routing_key,
-        redelivered=method.redelivered,
-        properties=properties,
-        body=body,
-    )
+    message = message_json(method, properties, body)
     return method.delivery_tag, {**message, "message_count": method.message_count}
 
 
@@ -445,13 +434,7 @@ def tail(
         channel.basic_qos(prefetch_count=_PREFETCH)
         deliveries = channel.consume(queue, arguments=arguments)
         for seen, (method, properties, octets) in enumerate(deliveries, 1):
-            message = message_json(
-                exchange=method.exchange,
-                routing_key=method.routing_key,
-                redelivered=method.redelivered,
-                properties=properties,
-                body=octets,
-            )
+            message = message_json(method, properties, octets)
             _print_seen(session, message, is_body=body)
             channel.basic_ack(method.delivery_tag)
             if seen == count:

@@ -1,4 +1,4 @@
-"""What a command says: its result, and errors and progress beside it.
+"""Output of a command: its result, and errors and progress beside it.
 
 A terminal gets tables with units and separators; anything else gets one row a line, values as the
 broker sent them, tabs between them, no heading. ``--json`` gets what the API answered. Invariant:

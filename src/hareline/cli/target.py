@@ -1,8 +1,6 @@
-"""Which broker a command asks, and who logs in: flags, environment, the client's file, defaults.
+"""Address of a broker and login, of flags, environment, the client's file and defaults.
 
-``client_command`` reads it for each command, and ``cli.migrate`` a second one for the broker
-that it copies from, with flags and variables of its own. The file is
-``~/.config/hareline/client.toml``, or what HARELINE_CLIENT_CONFIG names::
+The file is ``~/.config/hareline/client.toml``, or what HARELINE_CLIENT_CONFIG names::
 
     default = "shop"
 

@@ -1,4 +1,4 @@
-"""What the two brokers have: queues and streams there, and room for their messages here.
+"""Inventory of the two brokers: queues and streams there, and room for their messages here.
 
 Asked over RabbitMQ's HTTP API, which LavinMQ has too. Depths come from samples there, so they are
 for showing; how much is left in a queue is asked over AMQP. A limit of a queue here drops or

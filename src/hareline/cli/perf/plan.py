@@ -1,6 +1,6 @@
-"""What a load test does: its pattern, sizes, rates and limits, and who does which part.
+"""Plan of a load test: its pattern, sizes, rates and limits, and the part of each process.
 
-Made by ``command``, sent to each process, read by ``worker`` and ``roles``. Invariant: a plan is
+Invariant: a plan is
 plain data that can be pickled, and the same plan makes the same messages.
 """
 

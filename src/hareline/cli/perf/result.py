@@ -1,4 +1,4 @@
-"""What a load test found: counts, rates and latencies of all processes together.
+"""Result of a load test: counts, rates and latencies of all processes together.
 
 Latencies are counted in buckets that are 1 % wide, so that histograms of processes add up.
 Invariant: a percentile is at most 1 % above the latency that it stands for; below 1 us it is 1 us.

@@ -21,16 +21,13 @@ from hareline.broker.operations.targets import (
     QueueTarget,
     Target,
 )
-from hareline.broker.vhost import VirtualHost
 from hareline.errors import PreconditionFailed
 from hareline.message import UNWRITTEN, Table
 from hareline.queues.queue import Queue
 from hareline.selectors.selector import compile_selector
 from tests.support.consumers import RecordingConsumer
 from tests.support.messages import make_message
-from tests.support.timers import ManualTimers
-from tests.support.turns import ManualTurn
-from tests.support.vhosts import bind, declare, declare_exchange, make_vhost
+from tests.support.vhosts import VhostStand, bind, bodies, declare, declare_exchange
 
 ALL = Selection()
 TYPES: dict[str, dict[str, Any]] = {
@@ -44,16 +41,12 @@ TYPES: dict[str, dict[str, Any]] = {
 }
 
 
-class Stand:
-    def __init__(self) -> None:
-        self.turn = ManualTurn()
-        self.timers = ManualTimers(on_rung=self.turn.run)
-        self.vhost: VirtualHost = make_vhost(self.turn, timers=self.timers)
-
-    def publish(self, queue: Queue, count: int, **properties: Any) -> None:
+class Stand(VhostStand):
+    def fill(self, queue: Queue, count: int, **properties: Any) -> None:
+        """Publish so many messages in one turn."""
         for number in range(count):
-            headers = Table({"n": number, "k": f"{number:03}", "g": f"g{number % 3}"})
-            message = make_message(
+            headers = {"n": number, "k": f"{number:03}", "g": f"g{number % 3}"}
+            message = self.message(
                 b"%03d" % number, exchange="x", routing_key="r", headers=headers, **properties
             )
             message.position = UNWRITTEN
@@ -71,10 +64,6 @@ def finish(steps: Iterator[None]) -> None:
         pass
 
 
-def bodies(queue: Queue) -> list[bytes]:
-    return [entry.message.body for entry in queue.lane.ready_entries()]
-
-
 def moved(queue: Queue, target: Target, selection: Selection = ALL, **options: Any) -> Outcome:
     outcome = Outcome()
     finish(transfer(queue, target, selection, outcome, **options))
@@ -84,7 +73,7 @@ def moved(queue: Queue, target: Target, selection: Selection = ALL, **options: A
 @pytest.mark.parametrize("name", TYPES)
 def test_all_messages_of_any_queue_move_in_their_order(stand: Stand, name: str) -> None:
     source, target = declare(stand.vhost, "s", arguments=TYPES[name]), declare(stand.vhost, "t")
-    stand.publish(source, 50)
+    stand.fill(source, 50)
     expected = bodies(source)
     outcome = moved(source, QueueTarget(stand.vhost, target, source))
     assert (outcome.done, outcome.octets, outcome.refused.total(), outcome.left) == (50, 150, 0, 0)
@@ -96,7 +85,7 @@ def test_all_messages_of_any_queue_move_in_their_order(stand: Stand, name: str) 
 @pytest.mark.parametrize("name", TYPES)
 def test_a_selector_offsets_and_a_limit_choose(stand: Stand, name: str) -> None:
     source, target = declare(stand.vhost, "s", arguments=TYPES[name]), declare(stand.vhost, "t")
-    stand.publish(source, 50)
+    stand.fill(source, 50)
     selector = compile_selector("n >= 10 AND n < 20")
     to = QueueTarget(stand.vhost, target, source)
     assert moved(source, to, Selection(selector=selector, limit=4)).done == 4
@@ -111,7 +100,7 @@ def test_a_selector_offsets_and_a_limit_choose(stand: Stand, name: str) -> None:
 
 def test_a_copy_leaves_the_messages_and_shares_nothing(stand: Stand) -> None:
     source, target = declare(stand.vhost, "s"), declare(stand.vhost, "t")
-    stand.publish(source, 3)
+    stand.fill(source, 3)
     stand.timers.clock.advance(1_000)
     outcome = moved(source, QueueTarget(stand.vhost, target, source), is_copy=True)
     assert outcome.done == 3
@@ -127,7 +116,7 @@ def test_what_a_consumer_has_is_not_touched(stand: Stand) -> None:
     source, target = declare(stand.vhost, "s"), declare(stand.vhost, "t")
     consumer = RecordingConsumer(source, prefetch_count=2)
     source.add_consumer(consumer)
-    stand.publish(source, 5)
+    stand.fill(source, 5)
     offsets = Selection(offsets=frozenset(range(5)))
     outcome = moved(source, QueueTarget(stand.vhost, target, source), offsets)
     assert outcome.done == 3
@@ -139,7 +128,7 @@ def test_what_a_consumer_has_is_not_touched(stand: Stand) -> None:
 
 def test_a_consumer_that_takes_a_message_between_two_steps_wins(stand: Stand) -> None:
     source, target = declare(stand.vhost, "s"), declare(stand.vhost, "t")
-    stand.publish(source, 40)
+    stand.fill(source, 40)
     outcome = Outcome()
     steps = transfer(source, QueueTarget(stand.vhost, target, source), ALL, outcome)
     next(steps)
@@ -166,7 +155,7 @@ def test_a_full_target_takes_no_more_and_loses_nothing(stand: Stand, policy: str
             "x-dead-letter-routing-key": "dead",
         },
     )
-    stand.publish(source, 10)
+    stand.fill(source, 10)
     outcome = moved(source, QueueTarget(stand.vhost, target, source))
     assert (outcome.done, dict(outcome.refused)) == (4, {FULL: 6})
     assert bodies(target) == [b"%03d" % number for number in range(4)]
@@ -181,7 +170,7 @@ def test_consumers_of_a_full_target_make_room(stand: Stand) -> None:
     )
     consumer = RecordingConsumer(target, acknowledges=False)
     target.add_consumer(consumer)
-    stand.publish(source, 10)
+    stand.fill(source, 10)
     assert moved(source, QueueTarget(stand.vhost, target, source)).done == 10
     stand.turn.run()
     assert consumer.bodies == [b"%03d" % number for number in range(10)]
@@ -189,7 +178,7 @@ def test_consumers_of_a_full_target_make_room(stand: Stand) -> None:
 
 def test_an_alarm_stops_the_rest(stand: Stand) -> None:
     source, target = declare(stand.vhost, "s"), declare(stand.vhost, "t")
-    stand.publish(source, 10)
+    stand.fill(source, 10)
     looks = iter([False] * 3 + [True] * 10)
     outcome = moved(source, QueueTarget(stand.vhost, target, source), shortage=lambda: next(looks))
     assert (outcome.done, dict(outcome.refused)) == (3, {ALARM: 7})
@@ -202,7 +191,7 @@ def test_an_exchange_routes_by_the_messages_keys_or_by_one(stand: Stand) -> None
     declare_exchange(vhost, "to")
     bind(vhost, "to", one, "r")
     bind(vhost, "to", two, "other")
-    stand.publish(source, 4)
+    stand.fill(source, 4)
     first = Selection(limit=2)
     assert moved(source, ExchangeTarget(vhost, vhost.exchange("to"), None, source), first).done == 2
     assert (
@@ -248,7 +237,7 @@ def test_what_one_of_several_queues_refuses_stays(stand: Stand) -> None:
 
 def test_a_target_that_is_gone_ends_it(stand: Stand) -> None:
     source, target = declare(stand.vhost, "s"), declare(stand.vhost, "t")
-    stand.publish(source, 40)
+    stand.fill(source, 40)
     outcome = Outcome()
     steps = transfer(source, QueueTarget(stand.vhost, target, source), ALL, outcome)
     next(steps)
@@ -277,7 +266,7 @@ class Dead(Stand):
                 **arguments,
             },
         )
-        self.publish(self.work, count)
+        self.fill(self.work, count)
         self.work.reject([entry for _ in range(count) if (entry := self.work.get())])
         assert self.dead.ready_count == count
 
@@ -346,7 +335,7 @@ def test_what_was_moved_back_to_where_it_died_stays_there() -> None:
 def test_what_never_died_and_what_may_not_be_written_stays() -> None:
     dead = Dead()
     assert dict(dead.retried(may_write=False).refused) == {NOT_ALLOWED: 3}
-    dead.publish(dead.dead, 2)
+    dead.fill(dead.dead, 2)
     outcome = dead.retried()
     assert (outcome.done, dict(outcome.refused)) == (3, {NO_ORIGIN: 2})
     assert dead.dead.ready_count == 2
@@ -415,7 +404,7 @@ def test_the_longest_key_is_an_origin() -> None:
 def test_a_stream_keeps_its_messages_and_copies_lose_its_header(stand: Stand) -> None:
     stream = declare(stand.vhost, "stream", is_durable=True, arguments={"x-queue-type": "stream"})
     target = declare(stand.vhost, "t")
-    stand.publish(stream, 5)
+    stand.fill(stream, 5)
     for steps in (
         delete(stream, ALL, Outcome()),
         transfer(stream, QueueTarget(stand.vhost, target, stream), ALL, Outcome()),
@@ -430,7 +419,7 @@ def test_a_stream_keeps_its_messages_and_copies_lose_its_header(stand: Stand) ->
 
 def test_the_header_of_returns_is_not_moved_along(stand: Stand) -> None:
     source = declare(stand.vhost, "s", arguments={"x-delivery-limit": 5})
-    stand.publish(source, 1)
+    stand.fill(source, 1)
     entry = source.get()
     assert entry is not None
     source.release([entry])
@@ -445,6 +434,6 @@ def test_a_deletion_is_no_death(stand: Stand) -> None:
         "s",
         arguments={"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"},
     )
-    stand.publish(source, 3)
+    stand.fill(source, 3)
     finish(delete(source, ALL, Outcome()))
     assert (source.ready_count, dead.ready_count) == (0, 0)

@@ -7,8 +7,8 @@ import pytest
 from hareline.broker.operations.taking import AckMode, acknowledge, give_back, take
 from hareline.queues.paused import pause
 from tests.support.consumers import RecordingConsumer
-from tests.support.vhosts import declare
-from tests.unit.queues.operations.test_moving import Stand, bodies
+from tests.support.vhosts import bodies, declare
+from tests.unit.queues.operations.test_moving import Stand
 
 DEAD = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}
 
@@ -27,7 +27,7 @@ def test_each_mode(mode: AckMode, left: int, dead: int, returns: int, is_paused:
     stand = Stand()
     dead_queue = declare(stand.vhost, "dead")
     queue = declare(stand.vhost, "q", arguments=DEAD)
-    stand.publish(queue, 5)
+    stand.fill(queue, 5)
     if is_paused:
         pause(queue)
     entries = list(take(queue, 2))
@@ -45,7 +45,7 @@ def test_each_mode(mode: AckMode, left: int, dead: int, returns: int, is_paused:
 def test_octets_bound_what_is_taken_but_one_comes_in_any_case() -> None:
     stand = Stand()
     queue = declare(stand.vhost, "q")
-    stand.publish(queue, 5)
+    stand.fill(queue, 5)
     entries = list(take(queue, 5, 7))
     assert len(entries) == 2
     assert queue.ready_count == 3
@@ -57,7 +57,7 @@ def test_octets_bound_what_is_taken_but_one_comes_in_any_case() -> None:
 def test_what_is_due_to_consumers_is_theirs_and_an_expired_message_nobodys() -> None:
     stand = Stand()
     queue = declare(stand.vhost, "q", arguments={"x-message-ttl": 50})
-    stand.publish(queue, 2)
+    stand.fill(queue, 2)
     pause(queue)
     stand.timers.clock.advance(100)
     assert list(take(queue, 5)) == []
@@ -65,7 +65,7 @@ def test_what_is_due_to_consumers_is_theirs_and_an_expired_message_nobodys() -> 
     other = declare(stand.vhost, "other")
     consumer = RecordingConsumer(other, acknowledges=False)
     other.add_consumer(consumer)
-    stand.publish(other, 1)
+    stand.fill(other, 1)
     assert list(take(other, 1)) == []
     assert consumer.bodies == [b"000"]
 
@@ -74,7 +74,7 @@ def test_what_is_due_to_consumers_is_theirs_and_an_expired_message_nobodys() -> 
 def test_what_nobody_was_shown_goes_back_as_if_it_had_not_been_taken(is_deleted: bool) -> None:
     stand = Stand()
     queue = declare(stand.vhost, "q")
-    stand.publish(queue, 3)
+    stand.fill(queue, 3)
     taking = take(queue, 3)
     taken = [next(taking), next(taking)]
     if is_deleted:

@@ -23,7 +23,7 @@ def test_parked_entries_are_shown_in_their_places(
     queue = declare(stand.vhost, "q", arguments={"x-max-priority": 3})
     consumer = RecordingConsumer(queue, selector=compile_selector("n = 5"), acknowledges=False)
     queue.add_consumer(consumer)
-    stand.publish(queue, 20)
+    stand.fill(queue, 20)
     assert consumer.bodies == [b"005"]
     assert queue.lane.parking.count == 19
     shown = [entry.offset for share in walk(queue, is_backwards=is_backwards) for entry in share]
@@ -44,7 +44,7 @@ class Parked(Stand):
         self.queue = declare(self.vhost, "q", arguments={"x-max-priority": 3})
         for selector in ("n < 12", "n < 8", "n = 100"):  # the last one waits, so all are placed
             self.add(selector)
-        self.publish(self.queue, 20)
+        self.fill(self.queue, 20)
         assert self.queue.lane.parking.count == 18
         self.parked = [entry.offset for entry in self.queue.lane.ready_entries()]
 
@@ -102,7 +102,7 @@ def test_a_parked_entry_can_be_settled_in_its_place() -> None:
     queue = declare(stand.vhost, "q", arguments={"x-message-group-key": "g"})
     consumer = RecordingConsumer(queue, prefetch_count=1)
     queue.add_consumer(consumer)
-    stand.publish(queue, 9)
+    stand.fill(queue, 9)
     (entry,) = [each for each in queue.lane.parking.entries() if each.offset == 3][:1] or [
         each for each in queue.lane.ready_entries() if each.offset == 3
     ]
@@ -118,7 +118,7 @@ def test_parts_are_bounded_by_octets(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(walking, "READ_AT_ONCE_BYTES", 7)
     stand = Stand()
     queue = declare(stand.vhost, "q")
-    stand.publish(queue, 7)
+    stand.fill(queue, 7)
     parts = list(read_together(queue, queue.lane.ready_entries()))
     assert [len(part) for part in parts] == [3, 3, 1]
     assert list(read_together(queue, [])) == []

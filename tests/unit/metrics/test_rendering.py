@@ -20,16 +20,6 @@ from tests.unit.amqp.peer import Peer, SteppedBroker
 BASIC = commands.Basic
 
 
-@pytest.fixture
-def broker() -> SteppedBroker:
-    return SteppedBroker()
-
-
-@pytest.fixture
-def peer(broker: SteppedBroker) -> Peer:
-    return broker.connect()
-
-
 def source_of(broker: SteppedBroker) -> MetricsSource:
     return MetricsSource(
         broker.context, broker.store, lambda: (1000, 2000), lambda: (5000, 50), Meters()

@@ -17,11 +17,6 @@ Publish = Callable[..., None]
 
 
 @pytest.fixture
-def turn() -> ManualTurn:
-    return ManualTurn()
-
-
-@pytest.fixture
 def queue(turn: ManualTurn) -> Queue:
     return Queue("q", FifoOrder(), turn)
 

@@ -20,9 +20,8 @@ from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import ChannelClosedByBroker
 
 from benchmarks.macro.brokers import RabbitMQ, find_rabbitmq
+from tests.support.pika_calls import DELIVERY_DEADLINE_S, publish
 from tests.support.waiting import wait_for
-
-from .pika_calls import DELIVERY_DEADLINE_S, publish
 
 Headers = dict[str, Any]
 Died = tuple[str, str, Headers]  # exchange, routing key, headers

@@ -20,10 +20,7 @@ from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import ChannelClosedByBroker
 
 from tests.support.broker_process import BrokerProcess, BrokerUnderTest
-from tests.support.waiting import wait_for
-
-from .conftest import PikaConnect
-from .pika_calls import (
+from tests.support.pika_calls import (
     DELIVERY_DEADLINE_S,
     get_all,
     publish_octets,
@@ -32,6 +29,9 @@ from .pika_calls import (
     receive,
     worked_s,
 )
+from tests.support.waiting import wait_for
+
+from .conftest import PikaConnect
 
 # differs: plugins
 pytestmark = pytest.mark.usefixtures("only_hareline")

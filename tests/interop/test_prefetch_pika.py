@@ -17,10 +17,10 @@ import pika
 from pika.adapters.blocking_connection import BlockingChannel
 
 from tests.support.broker_process import BrokerProcess, BrokerUnderTest
+from tests.support.pika_calls import DELIVERY_DEADLINE_S, declare, publish, ready_count, serve_until
 from tests.support.waiting import wait_for
 
 from .conftest import USERS_CONFIG, PikaConnect
-from .pika_calls import DELIVERY_DEADLINE_S, declare, publish, ready_count, serve_until
 
 # differs: additions
 needs_hareline = pytest.mark.usefixtures("only_hareline")

@@ -11,9 +11,8 @@ import pytest
 from pamqp import commands, frame
 
 from tests.support.broker_process import BrokerUnderTest
+from tests.support.pika_calls import publish_octets, raw_to
 from tests.support.waiting import wait_for
-
-from .pika_calls import publish_octets, raw_to
 
 pika = pytest.importorskip("pika", reason="pika (PyPI) is not installed")
 

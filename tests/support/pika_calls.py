@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 from pamqp import commands, frame, header
 from pamqp.body import ContentBody
 
-from tests.support.broker_process import BrokerProcess, BrokerUnderTest
-from tests.support.neighbour import busy_s
-from tests.support.raw_client import RawClient
-from tests.support.waiting import wait_for
+from .broker_process import BrokerProcess, BrokerUnderTest
+from .neighbour import busy_s
+from .raw_client import RawClient
+from .waiting import wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""Move, copy, delete, retry: what goes where, what stays, and what is counted."""
+"""Move, copy, delete, retry, take: what goes where, what stays, and what is counted."""
 
 from __future__ import annotations
 
@@ -8,26 +8,38 @@ from typing import Any
 import pytest
 
 from hareline.broker.operations.moving import Outcome, as_it_came, delete, transfer
+from hareline.broker.operations.publishing import put_published
 from hareline.broker.operations.selecting import Selection
+from hareline.broker.operations.taking import AckMode, acknowledge, give_back, take
 from hareline.broker.operations.targets import (
     ALARM,
     FULL,
     GONE,
     NO_ORIGIN,
     NOT_ALLOWED,
+    NOT_STORED,
+    REASONS,
     UNROUTABLE,
     ExchangeTarget,
     OriginTarget,
     QueueTarget,
     Target,
+    address_of,
+    is_full_for,
 )
-from hareline.errors import PreconditionFailed
+from hareline.errors import NotKept, PreconditionFailed
 from hareline.message import UNWRITTEN, Table
+from hareline.queues.paused import pause
 from hareline.queues.queue import Queue
 from hareline.selectors.selector import compile_selector
 from tests.support.consumers import RecordingConsumer
 from tests.support.messages import make_message
-from tests.support.vhosts import VhostStand, bind, bodies, declare, declare_exchange
+from tests.support.stores import FakeStore
+from tests.support.turns import ManualTurn
+from tests.support.vhosts import VhostStand, bind, bodies, declare, declare_exchange, make_vhost
+
+# ------------------------------------------------------------------------------------------ moving
+
 
 ALL = Selection()
 TYPES: dict[str, dict[str, Any]] = {
@@ -437,3 +449,207 @@ def test_a_deletion_is_no_death(stand: Stand) -> None:
     stand.fill(source, 3)
     finish(delete(source, ALL, Outcome()))
     assert (source.ready_count, dead.ready_count) == (0, 0)
+
+
+# ----------------------------------------------------------------------------------------- targets
+
+
+MESSAGE = make_message(b"12345", routing_key="r")
+
+
+def test_a_queue_that_is_deleted_takes_nothing() -> None:
+    stand = Stand()
+    target = QueueTarget(stand.vhost, declare(stand.vhost, "t"))
+    stand.vhost.delete_queue("t", None)
+    assert target.place_of(MESSAGE).refusal == GONE
+
+
+def test_one_full_queue_refuses_for_all() -> None:
+    stand = Stand()
+    vhost = stand.vhost
+    declare_exchange(vhost, "to", "fanout")
+    free = declare(vhost, "free")
+    full = declare(vhost, "full", arguments={"x-max-length-bytes": 4})
+    for queue in (free, full):
+        bind(vhost, "to", queue)
+    target = ExchangeTarget(vhost, vhost.exchange("to"), None, None)
+    assert target.place_of(MESSAGE).refusal == FULL
+    place = target.place_of(make_message(b"1234", routing_key="r"))
+    assert set(place.queues) == {free, full}
+    assert free.ready_count == 0
+
+
+def test_policies_that_take_whatever_comes_are_never_full() -> None:
+    stand = Stand()
+    for number, policy in enumerate(("none", "flow-to-disk", "flow-control", "discard")):
+        queue = declare(
+            stand.vhost, f"q{number}", arguments={"x-max-length": 0, "x-overflow": policy}
+        )
+        assert is_full_for(queue, MESSAGE) == (policy in ("flow-control", "discard"))
+
+
+def test_what_could_not_be_stored_is_refused_where_it_is_kept() -> None:
+    store = FakeStore()
+    vhost = make_vhost(ManualTurn(), store=store)
+    kept = declare(vhost, "kept", is_durable=True)
+    loose = declare(vhost, "loose")
+    store.refuse("no room on the disk")
+    persistent = make_message(b"p")
+    persistent.position = UNWRITTEN
+    assert QueueTarget(vhost, kept).place_of(persistent).refusal == NOT_STORED
+    assert QueueTarget(vhost, loose).place_of(persistent).refusal == ""
+    assert QueueTarget(vhost, kept).place_of(MESSAGE).refusal == ""
+
+
+def test_archives_get_what_is_put() -> None:
+    stand = Stand()
+    archive = declare(stand.vhost, "archive", is_durable=True, arguments={"x-queue-type": "stream"})
+    queue = declare(stand.vhost, "q", arguments={"x-archive-to": "archive"})
+    target = QueueTarget(stand.vhost, queue)
+    assert target.put(target.place_of(MESSAGE), MESSAGE) == ""
+    assert (queue.ready_count, archive.ready_count) == (1, 1)
+
+
+def test_a_queue_that_is_full_by_now_refuses_and_archives_nothing() -> None:
+    stand = Stand()
+    archive = declare(stand.vhost, "archive", is_durable=True, arguments={"x-queue-type": "stream"})
+    arguments = {"x-archive-to": "archive", "x-max-length": 1, "x-overflow": "reject-publish"}
+    queue = declare(stand.vhost, "q", arguments=arguments)
+    target = QueueTarget(stand.vhost, queue)
+    place = target.place_of(MESSAGE)
+    queue.put(make_message(b"first"))
+    assert target.put(place, MESSAGE) == FULL
+    assert (queue.ready_count, archive.ready_count) == (1, 0)
+
+
+def test_another_exchange_of_the_name_gets_nothing() -> None:
+    stand = Stand()
+    vhost = stand.vhost
+    declare_exchange(vhost, "to")
+    target = ExchangeTarget(vhost, vhost.exchange("to"), None, None)
+    vhost.delete_exchange("to", if_unused=False)
+    assert target.place_of(MESSAGE).refusal == GONE
+    declare_exchange(vhost, "to", "fanout", is_internal=True)
+    bind(vhost, "to", declare(vhost, "t"))
+    assert target.place_of(MESSAGE).refusal == GONE
+
+
+def test_an_address_is_the_one_that_publishers_have() -> None:
+    stand = Stand()
+    first = address_of(stand.vhost, "x", "k\udcff")
+    assert address_of(stand.vhost, "x", "k\udcff") is first
+    assert first.octets == b"\x01x\x02k\xff"
+
+
+def test_each_reason_has_a_sentence() -> None:
+    assert all(len(sentence) > 10 for sentence in REASONS.values())
+
+
+# ------------------------------------------------------------------------------------------ taking
+
+
+DEAD = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}
+
+
+@pytest.mark.parametrize("is_paused", [False, True])
+@pytest.mark.parametrize(
+    ("mode", "left", "dead", "returns"),
+    [
+        ("ack_requeue_true", 5, 0, 0),
+        ("reject_requeue_true", 5, 0, 1),
+        ("ack_requeue_false", 3, 0, 0),
+        ("reject_requeue_false", 3, 2, 0),
+    ],
+)
+def test_each_mode(mode: AckMode, left: int, dead: int, returns: int, is_paused: bool) -> None:
+    stand = Stand()
+    dead_queue = declare(stand.vhost, "dead")
+    queue = declare(stand.vhost, "q", arguments=DEAD)
+    stand.fill(queue, 5)
+    if is_paused:
+        pause(queue)
+    entries = list(take(queue, 2))
+    assert [entry.message.body for entry in entries] == [b"000", b"001"]
+    assert queue.unacked_count == 2
+    acknowledge(queue, entries, mode)
+    assert (queue.ready_count, queue.unacked_count, dead_queue.ready_count) == (left, 0, dead)
+    first = queue.lane.ready_entries()[0]
+    assert first.returns == returns
+    assert (first.delivery_count > 0) == (left == 5)
+    if left == 5:
+        assert bodies(queue)[:2] == [b"000", b"001"]
+
+
+def test_octets_bound_what_is_taken_but_one_comes_in_any_case() -> None:
+    stand = Stand()
+    queue = declare(stand.vhost, "q")
+    stand.fill(queue, 5)
+    entries = list(take(queue, 5, 7))
+    assert len(entries) == 2
+    assert queue.ready_count == 3
+    acknowledge(queue, entries, "ack_requeue_false")
+    assert queue.lane.ready_entries()[0].delivery_count == 0
+    assert len(list(take(queue, 5, 0))) == 1
+
+
+def test_what_is_due_to_consumers_is_theirs_and_an_expired_message_nobodys() -> None:
+    stand = Stand()
+    queue = declare(stand.vhost, "q", arguments={"x-message-ttl": 50})
+    stand.fill(queue, 2)
+    pause(queue)
+    stand.timers.clock.advance(100)
+    assert list(take(queue, 5)) == []
+    assert queue.ready_count == 0
+    other = declare(stand.vhost, "other")
+    consumer = RecordingConsumer(other, acknowledges=False)
+    other.add_consumer(consumer)
+    stand.fill(other, 1)
+    assert list(take(other, 1)) == []
+    assert consumer.bodies == [b"000"]
+
+
+@pytest.mark.parametrize("is_deleted", [False, True])
+def test_what_nobody_was_shown_goes_back_as_if_it_had_not_been_taken(is_deleted: bool) -> None:
+    stand = Stand()
+    queue = declare(stand.vhost, "q")
+    stand.fill(queue, 3)
+    taking = take(queue, 3)
+    taken = [next(taking), next(taking)]
+    if is_deleted:
+        stand.vhost.delete_queue("q", None)
+        assert list(taking) == []
+        give_back(queue, taken)
+        assert queue.unacked_count == 0
+        return
+    give_back(queue, taken)
+    assert bodies(queue) == [b"000", b"001", b"002"]
+    assert queue.unacked_count == 0
+    assert not any(entry.delivery_count for entry in queue.lane.ready_entries())
+
+
+# -------------------------------------------------------------------------------------- publishing
+
+
+def test_a_message_is_taken_by_all_queues_or_said_not_to_be() -> None:
+    store = FakeStore()
+    vhost = make_vhost(ManualTurn(), store=store)
+    free = declare(vhost, "free")
+    full = declare(vhost, "full", arguments={"x-max-length": 1, "x-overflow": "reject-publish"})
+    message = make_message(b"m")
+    assert not put_published(store, message, (), ())
+    assert put_published(store, message, (free, full), ())
+    assert not put_published(store, message, (free, full), ())
+    assert (free.ready_count, full.ready_count) == (2, 1)
+
+
+def test_a_store_without_room_keeps_a_persistent_message_out_everywhere() -> None:
+    store = FakeStore()
+    vhost = make_vhost(ManualTurn(), store=store)
+    kept, loose = declare(vhost, "kept", is_durable=True), declare(vhost, "loose")
+    store.refuse("no room on the disk")
+    message = make_message(b"m")
+    message.position = UNWRITTEN
+    with pytest.raises(NotKept, match="no room on the disk"):
+        put_published(store, message, (loose, kept), ())
+    assert (loose.ready_count, kept.ready_count) == (0, 0)
+    assert put_published(store, message, (loose,), ())

@@ -15,7 +15,7 @@ from hareline.queues.policies.overflow import Overflow
 from hareline.queues.policies.reader_positions import ReaderPosition, ReaderPositions
 from hareline.queues.policies.retention import Retention
 from tests.support.content_stores import PagedQueue
-from tests.support.deep_queues import bodies, deep_log, make_windows_small, publish, read
+from tests.support.deep_queues import bodies, deep_log, publish, read
 from tests.support.messages import make_message
 from tests.support.vhosts import QueueStand, numbers
 
@@ -289,11 +289,6 @@ def retain(
     lane.retention.pins = pins
     paged.queue.mark()
     paged.turn.run()
-
-
-@pytest.fixture
-def small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
-    make_windows_small(monkeypatch)
 
 
 @pytest.mark.usefixtures("small_windows")

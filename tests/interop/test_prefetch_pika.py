@@ -186,13 +186,8 @@ def set_up_broker(broker: BrokerUnderTest, request: Any, tmp_path: Path) -> Iter
     if broker.is_foreign:
         pytest.skip("settings of Hareline's")
     config = USERS_CONFIG.replace('name = "/"', f'name = "/"\n{request.param}', 1)
-    daemon = BrokerProcess(tmp_path, config)
-    try:
-        daemon.start()
+    with BrokerProcess(tmp_path, config) as daemon:
         yield daemon
-        daemon.stop()
-    finally:
-        daemon.kill()
 
 
 @pytest.mark.acceptance

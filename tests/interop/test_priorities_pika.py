@@ -278,13 +278,8 @@ def exact_broker(broker: BrokerUnderTest, tmp_path: Path) -> Iterator[BrokerProc
     if broker.is_foreign:
         pytest.skip("a setting of Hareline's")
     bounded = USERS_CONFIG.replace('name = "/"', 'name = "/"\nprefetch_max = 1', 1)
-    daemon = BrokerProcess(tmp_path, bounded)
-    try:
-        daemon.start()
+    with BrokerProcess(tmp_path, bounded) as daemon:
         yield daemon
-        daemon.stop()
-    finally:
-        daemon.kill()
 
 
 @pytest.mark.acceptance

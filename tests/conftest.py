@@ -1,5 +1,5 @@
 """Options and hooks of the whole suite: how long property tests search, ``--row``, what compiled
-code cannot run, a quick collector, and results by group.
+code cannot run, a quick collector, and results by group; and ``daemon``, a broker for a module.
 
 Property tests look at the same examples in every run, under the profile "short"; `make acceptance`
 draws new ones, under "random", and `make fuzz` many, under "fuzz". A test whose examples are long,
@@ -12,7 +12,7 @@ from __future__ import annotations
 import gc
 import os
 import signal
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING
 
 import pytest
@@ -20,6 +20,7 @@ from hypothesis import HealthCheck, settings
 
 from hareline.compiled import build
 from tests.support import results
+from tests.support.broker_process import BrokerProcess
 
 if TYPE_CHECKING:
     from xdist.remote import Producer
@@ -88,6 +89,17 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     mark = item.get_closest_marker("pure")
     if mark is not None and build() == "compiled":
         pytest.skip(f"not compiled: {mark.args[0]}")
+
+
+@pytest.fixture(scope="module")
+def daemon(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[BrokerProcess]:
+    """One for the tests of a module, which may give its configuration by the mark ``daemon``."""
+    mark = request.node.get_closest_marker("daemon")
+    directory = tmp_path_factory.mktemp("daemon")
+    with BrokerProcess(directory, *(mark.args if mark else ())) as running:
+        yield running
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -26,7 +26,6 @@ from hypothesis.stateful import (
 
 from hareline.broker.making import QueueDefaults, make_queue
 from hareline.clock import Clock
-from hareline.events import Event
 from hareline.message import Message, Table
 from hareline.queues import books, wiring
 from hareline.queues.core.credit import UNLIMITED
@@ -39,7 +38,6 @@ from hareline.queues.core.entry import (
     QueueEntry,
     RankedEntry,
 )
-from hareline.queues.core.environment import QueueEnvironment
 from hareline.queues.core.kinds import DeathReason
 from hareline.queues.dead_letters.dead_letters import DeadLetters
 from hareline.queues.declare.arguments import parse_queue_arguments
@@ -55,7 +53,7 @@ from hareline.storage.memory import MemoryStore
 from tests.support.consumers import RecordingConsumer
 from tests.support.examples import examples
 from tests.support.messages import make_message
-from tests.support.timers import ManualTimers
+from tests.support.timers import ManualTimers, queue_environment
 from tests.support.turns import ManualTurn
 
 from .orderings import ORDERINGS, Ordering
@@ -224,13 +222,9 @@ class PoliciesModel(RuleBasedStateMachine):
         self.turn = ManualTurn()
         self.timers = ManualTimers(on_rung=self.turn.run)
         self.clock = self.timers.clock
-        self.environment = QueueEnvironment(
-            clock=self.clock,
-            timers=self.timers,
-            report=self._report,
+        self.environment = queue_environment(
+            self.timers,
             route=lambda *asked: (self._route(*asked), ()),
-            on_admission_changed=self._on_guard_changed,
-            vhost_name="/",
             store=self.make_store(),
         )
         self.wanted = letters[1]
@@ -290,12 +284,6 @@ class PoliciesModel(RuleBasedStateMachine):
             self.patch.undo()
 
     # ------------------------------------------------------------- around the queue
-
-    def _report(self, event: Event, **fields: object) -> None:
-        """Nobody reads the log here."""
-
-    def _on_guard_changed(self) -> None:
-        """No publisher remembers anything here."""
 
     def _on_expired(self, expired: Queue) -> None:
         raise AssertionError(f"{expired} has no lease")

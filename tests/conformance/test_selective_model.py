@@ -50,16 +50,6 @@ HEADERS: Final = st.fixed_dictionaries(
 )
 
 
-class ChannelSharer(RecordingConsumer):
-    """``channel``: what it shares with others, who are then handed nothing out of turn."""
-
-    channel: object | None = None
-
-    @property
-    def delivery_port(self) -> object:
-        return self if self.channel is None else self.channel
-
-
 class SelectiveModel(RuleBasedStateMachine):
     """``entries`` is every entry that was ever ready, as the queue made it.
 
@@ -89,7 +79,7 @@ class SelectiveModel(RuleBasedStateMachine):
             self.queue.install(lane=lane)
         if self.live_limit:
             self.queue.lane.consumers.live = LiveLimit(self.live_limit)
-        self.channel = object()
+        self.channel: list[bytes] = []
         self.window = CreditWindow(4, 0)
         self.entries: list[QueueEntry] = []
         self.consumers: list[RecordingConsumer] = []
@@ -182,7 +172,7 @@ class SelectiveModel(RuleBasedStateMachine):
         is_sharing: bool,
     ) -> None:
         windows = (CreditWindow(0, octets),) if octets else ()
-        consumer = ChannelSharer(
+        consumer = RecordingConsumer(
             self.queue,
             f"c{len(self.consumers) + len(self.departed) + len(self.quit)}",
             prefetch_count=prefetch,

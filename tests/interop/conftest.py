@@ -1,6 +1,7 @@
 """Fixtures of the interop tests: the broker they talk to and names nobody else uses.
 
-``broker`` is one daemon for the whole session, or the broker that ``AMQP_URL_UNDER_TEST`` names.
+``broker`` is one daemon for the whole session, or the broker that ``AMQP_URL_UNDER_TEST`` names, or
+the module's own where that is marked ``daemon``.
 ``start_broker`` starts further daemons, for tests that restart them or change their settings.
 ``connect``, ``connection``, ``channel`` and ``queue`` are pika's, the client that most tests use to
 look on; a file about another client defines its own under these names.
@@ -13,7 +14,9 @@ import gc
 import os
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -73,19 +76,22 @@ def no_client_garbage_left_for_others() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerUnderTest]:
+def session_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerUnderTest]:
     """The broker under test, alive for the whole session."""
     url = os.environ.get(URL_VARIABLE)
     if url:
         yield ForeignBroker(url)
         return
-    daemon = BrokerProcess(tmp_path_factory.mktemp("broker"), USERS_CONFIG)
-    try:
-        daemon.start()
+    with BrokerProcess(tmp_path_factory.mktemp("broker"), USERS_CONFIG) as daemon:
         yield daemon
-        daemon.stop()
-    finally:
-        daemon.kill()
+
+
+@pytest.fixture(scope="module")
+def broker(request: pytest.FixtureRequest) -> BrokerUnderTest:
+    """The session's, or that of the module where it is marked ``daemon``."""
+    is_own = request.node.get_closest_marker("daemon") is not None
+    found: BrokerUnderTest = request.getfixturevalue("daemon" if is_own else "session_broker")
+    return found
 
 
 @pytest.fixture
@@ -93,23 +99,13 @@ def start_broker(tmp_path: Path) -> Iterator[StartBroker]:
     """``start_broker(more_toml="")`` gives a daemon of the test's own; ends them all after."""
     if os.environ.get(URL_VARIABLE):
         pytest.skip(f"needs a daemon of its own, and {URL_VARIABLE} names one that runs")
-    daemons: list[BrokerProcess] = []
+    with ExitStack() as running:
 
-    def start(more_toml: str = "") -> BrokerProcess:
-        directory = tmp_path / f"broker-{len(daemons)}"
-        directory.mkdir()
-        daemon = BrokerProcess(directory, more_toml + USERS_CONFIG)
-        daemons.append(daemon)
-        daemon.start()
-        return daemon
+        def start(more_toml: str = "") -> BrokerProcess:
+            directory = Path(mkdtemp(prefix="broker-", dir=tmp_path))
+            return running.enter_context(BrokerProcess(directory, more_toml + USERS_CONFIG))
 
-    try:
         yield start
-        for daemon in daemons:
-            daemon.stop()
-    finally:
-        for daemon in daemons:
-            daemon.kill()
 
 
 @pytest.fixture

@@ -17,10 +17,10 @@ from pika import spec
 from pika.adapters.blocking_connection import BlockingChannel
 
 from tests.support.broker_process import BrokerUnderTest
+from tests.support.pika_calls import DELIVERY_DEADLINE_S, get_all, publish, ready_count, serve_until
 from tests.support.waiting import wait_for
 
 from .conftest import PikaConnect
-from .pika_calls import DELIVERY_DEADLINE_S, get_all, publish, ready_count, serve_until
 
 #: Prefetch of Qpid's JMS client, and the half of it at which it lets deliveries go on.
 QPID_PREFETCH = 500

@@ -12,10 +12,10 @@ pytest.importorskip("pika", reason="pika (PyPI) is not installed")
 import pika
 
 from tests.support.broker_process import BrokerProcess
+from tests.support.pika_calls import publish, receive, serve_until
 from tests.support.waiting import wait_for
 
 from .conftest import StartBroker
-from .pika_calls import publish, receive, serve_until
 
 DEADLINE_S = 60.0
 ALARM = '[memory]\nwatermark = "1MiB"\ncheck_interval_s = 0.05\n'

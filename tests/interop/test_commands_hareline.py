@@ -44,14 +44,7 @@ password = "reader"
 tags = ["management"]
 permissions = [{vhost = "/", configure = "^$", write = "^$", read = "^open"}]
 """
-
-
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    made = BrokerProcess(tmp_path_factory.mktemp("broker"), CONFIG)
-    made.start()
-    yield made
-    made.stop()
+pytestmark = pytest.mark.daemon(CONFIG)
 
 
 def line_of(broker: BrokerProcess, **environ: str) -> CommandLine:

@@ -19,10 +19,10 @@ import pika
 from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import ChannelClosedByBroker
 
-from benchmarks.macro.brokers import RabbitMQ, find_rabbitmq
+from benchmarks.macro.brokers import RabbitMQ
+from tests.support.pika_calls import DELIVERY_DEADLINE_S, publish
+from tests.support.rabbitmq_management import installed_rabbitmq
 from tests.support.waiting import wait_for
-
-from .pika_calls import DELIVERY_DEADLINE_S, publish
 
 Headers = dict[str, Any]
 Died = tuple[str, str, Headers]  # exchange, routing key, headers
@@ -31,10 +31,7 @@ Died = tuple[str, str, Headers]  # exchange, routing key, headers
 @pytest.fixture(scope="module")
 def rabbitmq() -> Iterator[BlockingChannel]:
     """A channel to RabbitMQ."""
-    program = find_rabbitmq(may_install=False)
-    if program is None:
-        pytest.skip("rabbitmq-server (Debian) is not installed")
-    with RabbitMQ(program) as server:
+    with RabbitMQ(installed_rabbitmq()) as server:
         connection = pika.BlockingConnection(pika.URLParameters(server.url))
         yield connection.channel()
         connection.close()

@@ -17,9 +17,9 @@ from pika.exceptions import AMQPError, ChannelClosedByBroker, NackError, Unrouta
 
 from tests.support.broker_process import BrokerProcess
 from tests.support.broker_thread import BrokerThread
+from tests.support.pika_calls import get_all, ready_count
 
 from .failing_disk import Disk
-from .pika_calls import get_all, ready_count
 
 if TYPE_CHECKING:
     from pika.adapters.blocking_connection import BlockingChannel

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -20,11 +19,9 @@ from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import ChannelClosedByBroker
 
 from tests.support.broker_process import BrokerProcess, BrokerUnderTest
-from tests.support.waiting import wait_for
-
-from .conftest import PikaConnect
-from .pika_calls import (
+from tests.support.pika_calls import (
     DELIVERY_DEADLINE_S,
+    channel_to,
     get_all,
     publish_octets,
     raw_to,
@@ -32,6 +29,9 @@ from .pika_calls import (
     receive,
     worked_s,
 )
+from tests.support.waiting import wait_for
+
+from .conftest import PikaConnect
 
 # differs: plugins
 pytestmark = pytest.mark.usefixtures("only_hareline")
@@ -332,14 +332,6 @@ def test_what_is_delayed_is_gone_with_the_exchange(
 # -------------------------------------------------------------------------------- restarts
 
 
-@contextmanager
-def channel_to(daemon: BrokerProcess) -> Iterator[BlockingChannel]:
-    with pika.BlockingConnection(pika.URLParameters(daemon.url)) as connection:
-        channel = connection.channel()
-        channel.confirm_delivery()
-        yield channel
-
-
 def set_up(channel: BlockingChannel) -> None:
     declare(channel, "d", durable=True)
     channel.queue_declare("q", durable=True)
@@ -362,7 +354,7 @@ def test_what_is_delayed_survives_and_comes_at_its_time(
 ) -> None:
     """Nothing confirmed is lost, nothing comes twice or early; transient messages are gone."""
     delays_ms = [1, 700, 1400, *range(1500, 3000, 100)]
-    with channel_to(own_broker) as channel:
+    with channel_to(own_broker.url) as channel:
         set_up(channel)
         publish(channel, "d", b"transient", 1950, delivery_mode=1)
         start_s = time.time()
@@ -372,7 +364,7 @@ def test_what_is_delayed_survives_and_comes_at_its_time(
     end(own_broker)
     own_broker.start()
     due: dict[int, float] = {}
-    with channel_to(own_broker) as channel:
+    with channel_to(own_broker.url) as channel:
         while len(due) < len(delays_ms):
             ((method, properties, body),) = receive(channel, "q", 1)
             channel.basic_ack(method.delivery_tag)
@@ -389,24 +381,24 @@ def test_what_is_delayed_survives_and_comes_at_its_time(
 @pytest.mark.acceptance
 @pytest.mark.row("S9")
 def test_deleting_the_exchange_is_not_undone_by_a_crash(own_broker: BrokerProcess) -> None:
-    with channel_to(own_broker) as channel:
+    with channel_to(own_broker.url) as channel:
         set_up(channel)
         publish_and_delete(own_broker, "d", b"gone", 600)
         set_up(channel)
         publish(channel, "d", b"kept", 1200, delivery_mode=2)
     own_broker.kill()
     own_broker.start()
-    with channel_to(own_broker) as channel:
+    with channel_to(own_broker.url) as channel:
         set_up(channel)  # both are equivalent
         assert bodies(receive(channel, "q", 1)) == [b"kept"]
 
 
 @pytest.mark.acceptance
 def test_bindings_and_delays_work_after_a_restart(own_broker: BrokerProcess) -> None:
-    with channel_to(own_broker) as channel:
+    with channel_to(own_broker.url) as channel:
         set_up(channel)
     own_broker.restart()
-    with channel_to(own_broker) as channel:
+    with channel_to(own_broker.url) as channel:
         durable = {"delivery_mode": 2}
         publish_at_once(own_broker, ("d", b"later", 50, durable), ("d", b"now", None, durable))
         assert bodies(receive(channel, "q", 2)) == [b"now", b"later"]

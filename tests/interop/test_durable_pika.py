@@ -14,11 +14,11 @@ from pika.exceptions import ChannelClosedByBroker, NackError, UnroutableError
 
 from tests.support.broker_process import BrokerProcess
 from tests.support.broker_thread import BrokerThread
+from tests.support.pika_calls import get_all, ready_count, receive, serve_until
 from tests.support.waiting import wait_for
 
 from .conftest import StartBroker
 from .failing_disk import Disk
-from .pika_calls import get_all, ready_count, receive, serve_until
 
 if TYPE_CHECKING:
     from pika.adapters.blocking_connection import BlockingChannel

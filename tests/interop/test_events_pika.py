@@ -8,8 +8,9 @@ from typing import Any, Final
 
 import pytest
 
-from benchmarks.macro.brokers import RabbitMQ, find_rabbitmq
+from benchmarks.macro.brokers import RabbitMQ
 from tests.support.broker_process import BrokerProcess
+from tests.support.rabbitmq_management import installed_rabbitmq
 from tests.support.waiting import wait_for
 
 pika = pytest.importorskip("pika", reason="pika (PyPI) is not installed")
@@ -47,22 +48,14 @@ ADDED_HERE: Final = {
 @pytest.fixture
 def here(tmp_path: Path) -> Iterator[str]:
     """The URL of a broker of ours with an event exchange."""
-    broker = BrokerProcess(tmp_path, '[events]\nvhost = "/"\n')
-    try:
-        broker.start()
+    with BrokerProcess(tmp_path, '[events]\nvhost = "/"\n') as broker:
         yield broker.url
-        broker.stop()
-    finally:
-        broker.kill()
 
 
 @pytest.fixture
 def there() -> Iterator[str]:
     """The URL of a RabbitMQ with the plugin."""
-    program = find_rabbitmq(may_install=False)
-    if program is None:
-        pytest.skip("rabbitmq-server (Debian) is not installed")
-    with RabbitMQ(program, ("rabbitmq_event_exchange",)) as server:
+    with RabbitMQ(installed_rabbitmq(), ("rabbitmq_event_exchange",)) as server:
         yield server.url
 
 

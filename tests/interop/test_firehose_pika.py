@@ -8,8 +8,9 @@ from typing import Any, Final
 
 import pytest
 
-from benchmarks.macro.brokers import RabbitMQ, find_rabbitmq
+from benchmarks.macro.brokers import RabbitMQ
 from tests.support.broker_process import BrokerProcess
+from tests.support.rabbitmq_management import installed_rabbitmq
 from tests.support.waiting import wait_for
 
 pika = pytest.importorskip("pika", reason="pika (PyPI) is not installed")
@@ -21,22 +22,14 @@ TRACED: Final = '[[vhosts]]\nname = "/"\ntracing = true\n'
 @pytest.fixture
 def here(tmp_path: Path) -> Iterator[str]:
     """The URL of a broker of ours whose virtual host is traced."""
-    broker = BrokerProcess(tmp_path, TRACED)
-    try:
-        broker.start()
+    with BrokerProcess(tmp_path, TRACED) as broker:
         yield broker.url
-        broker.stop()
-    finally:
-        broker.kill()
 
 
 @pytest.fixture
 def there() -> Iterator[str]:
     """The URL of a RabbitMQ whose virtual host is traced."""
-    program = find_rabbitmq(may_install=False)
-    if program is None:
-        pytest.skip("rabbitmq-server (Debian) is not installed")
-    server = RabbitMQ(program)
+    server = RabbitMQ(installed_rabbitmq())
     with server:
         server.control("trace_on")
         yield server.url

@@ -82,13 +82,8 @@ class Flower:
 @pytest.fixture(scope="module")
 def managed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     """A broker whose guest is an administrator, as the default one is."""
-    broker = BrokerProcess(tmp_path_factory.mktemp("broker"))
-    try:
-        broker.start()
+    with BrokerProcess(tmp_path_factory.mktemp("broker")) as broker:
         yield broker
-        broker.stop()
-    finally:
-        broker.kill()
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ pytest.importorskip("pika", reason="pika (PyPI) is not installed")
 import pika
 from pika.exceptions import ChannelClosedByBroker
 
-from .pika_calls import get_all, receive
+from tests.support.pika_calls import get_all, receive
 
 if TYPE_CHECKING:
     from pika.adapters.blocking_connection import BlockingChannel

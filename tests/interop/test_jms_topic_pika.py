@@ -16,8 +16,7 @@ import pika
 from pika.exceptions import ChannelClosedByBroker
 
 from tests.support.broker_process import BrokerProcess, BrokerUnderTest
-
-from .pika_calls import get_all
+from tests.support.pika_calls import get_all
 
 if TYPE_CHECKING:
     from pika.adapters.blocking_connection import BlockingChannel

@@ -11,7 +11,6 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 
@@ -41,13 +40,6 @@ def make_body(seed: int = 0) -> bytes:
 BODY = make_body()
 
 
-def rss_bytes(broker: BrokerProcess) -> int:
-    assert broker.process is not None
-    status = Path(f"/proc/{broker.process.pid}/status").read_text(encoding="ascii")
-    (line,) = [each for each in status.splitlines() if each.startswith("VmRSS")]
-    return int(line.split()[1]) * 1024
-
-
 def large_files(broker: BrokerProcess) -> list[str]:
     return [path.name for path in (broker.data_dir / "large").iterdir()]
 
@@ -60,12 +52,12 @@ def no_file_is_left(broker: BrokerProcess) -> None:
 def staying_flat(broker: BrokerProcess) -> Iterator[None]:
     """The broker's memory is looked at all the time while the block runs."""
     has_ended = threading.Event()
-    before = rss_bytes(broker)
+    before = broker.resident_bytes
 
     def watch() -> int:
         highest = 0
         while not has_ended.wait(0.005):
-            highest = max(highest, rss_bytes(broker))
+            highest = max(highest, broker.resident_bytes)
         return highest
 
     with ThreadPoolExecutor(max_workers=1) as pool:

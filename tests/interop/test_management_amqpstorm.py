@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -15,20 +14,9 @@ import amqpstorm
 from amqpstorm.management.api import ManagementApi
 from amqpstorm.management.exception import ApiError
 
-pytestmark = pytest.mark.acceptance
+pytestmark = [pytest.mark.acceptance, pytest.mark.daemon("[auth]\nfailure_delay_s = 0\n")]
 
 DEADLINE_S = 60.0
-
-
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    made = BrokerProcess(tmp_path_factory.mktemp("broker"), "[auth]\nfailure_delay_s = 0\n")
-    try:
-        made.start()
-        yield made
-        made.stop()
-    finally:
-        made.kill()
 
 
 @pytest.fixture

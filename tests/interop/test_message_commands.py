@@ -13,6 +13,7 @@ import pytest
 
 from tests.support.broker_process import BrokerUnderTest
 from tests.support.command_line import CommandLine
+from tests.support.pika_calls import ready_count
 from tests.support.waiting import wait_for
 
 if TYPE_CHECKING:
@@ -41,10 +42,6 @@ def stream(channel: BlockingChannel, queue: str) -> Iterator[str]:
     channel.queue_declare(name, durable=True, arguments={"x-queue-type": "stream"})
     yield name
     channel.queue_delete(name)
-
-
-def depth(channel: BlockingChannel, queue: str) -> int:
-    return int(channel.queue_declare(queue, passive=True).method.message_count)
 
 
 @pytest.mark.acceptance
@@ -91,7 +88,7 @@ def test_what_is_kept_is_still_there(
 ) -> None:
     hareline.ok("publish", "-q", queue, "a\tb")
     assert hareline.ok("get", queue, "--keep").rows == [["", queue, "false", "", "string", "a\\tb"]]
-    wait_for(lambda: depth(channel, queue) == 1, DEADLINE_S, "the message to come back")
+    wait_for(lambda: ready_count(channel, queue) == 1, DEADLINE_S, "the message to come back")
     assert hareline.ok("get", queue).rows[0][2] == "true"
 
 
@@ -159,7 +156,7 @@ def test_tail_shows_a_queue_and_takes_nothing(
     done = hareline.ok("tail", queue, "--from", "first", "--no-follow", "--body")
     assert done.text == "one\ntwo\nthree\n"
     assert hareline.ok("tail", queue, "--from", "1h", "--count", "1", "--body").text == "one\n"
-    assert depth(channel, queue) == 3
+    assert ready_count(channel, queue) == 3
     (message,) = hareline.ok("get", queue, "--json").json
     assert not message["redelivered"]
 
@@ -178,7 +175,7 @@ def test_tail_follows_a_queue_until_ctrl_c(
     follower.send_signal(signal.SIGINT)
     _, err = follower.communicate(timeout=DEADLINE_S)
     assert (follower.returncode, err) == (130, b"")
-    assert depth(channel, queue) == 3
+    assert ready_count(channel, queue) == 3
 
 
 @pytest.mark.acceptance

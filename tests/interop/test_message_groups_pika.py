@@ -16,10 +16,9 @@ import pika
 from pamqp import commands
 
 from tests.support.broker_process import BrokerUnderTest
+from tests.support.pika_calls import ready_count, serve_until, worked_s
 from tests.support.raw_client import RawClient
 from tests.support.waiting import wait_for
-
-from .pika_calls import ready_count, serve_until, worked_s
 
 if TYPE_CHECKING:
     from pika.adapters.blocking_connection import BlockingChannel

@@ -11,9 +11,8 @@ pytest.importorskip("pika", reason="pika (PyPI) is not installed")
 import pika
 from pika.exceptions import ChannelClosedByBroker, NackError
 
+from tests.support.pika_calls import declare, get_all, publish, ready_count, serve_until
 from tests.support.waiting import wait_for
-
-from .pika_calls import declare, get_all, publish, ready_count, serve_until
 
 if TYPE_CHECKING:
     from pika.adapters.blocking_connection import BlockingChannel

@@ -13,9 +13,9 @@ from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import AMQPConnectionError, ChannelClosedByBroker
 
 from tests.support.broker_process import BrokerUnderTest
+from tests.support.pika_calls import get_all, publish
 
 from .conftest import PikaConnect
-from .pika_calls import get_all, publish
 
 
 @pytest.fixture

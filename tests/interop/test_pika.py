@@ -17,9 +17,16 @@ import pika
 from pika.adapters.blocking_connection import BlockingChannel
 
 from tests.support.broker_process import BrokerUnderTest
+from tests.support.pika_calls import (
+    DELIVERY_DEADLINE_S,
+    get_all,
+    publish,
+    ready_count,
+    receive,
+    serve_until,
+)
 
 from .conftest import PikaConnect
-from .pika_calls import DELIVERY_DEADLINE_S, get_all, publish, ready_count, receive, serve_until
 
 DEFAULT_FRAME_MAX = 131_072
 FRAME_OVERHEAD_OCTETS = 8

@@ -10,8 +10,7 @@ from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import ChannelClosedByBroker
 
 from tests.support.broker_process import BrokerUnderTest
-
-from .pika_calls import get_all
+from tests.support.pika_calls import get_all
 
 SELECTOR = "x-filter-jms-selector"
 

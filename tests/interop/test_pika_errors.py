@@ -25,9 +25,9 @@ from pika.exceptions import (
 )
 
 from tests.support.broker_process import BrokerUnderTest
+from tests.support.pika_calls import get_all, publish, ready_count, receive, serve_until
 
 from .conftest import PikaConnect, StartBroker
-from .pika_calls import get_all, publish, ready_count, receive, serve_until
 
 Act = Callable[[BlockingChannel, str], object]
 

@@ -12,10 +12,10 @@ from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import AMQPConnectionError, ChannelClosedByBroker
 
 from tests.support.broker_process import BrokerProcess, BrokerUnderTest, restarting
+from tests.support.pika_calls import DELIVERY_DEADLINE_S, get_all, publish, receive
 from tests.support.waiting import wait_for
 
 from .conftest import PikaConnect
-from .pika_calls import DELIVERY_DEADLINE_S, get_all, publish, receive
 
 # Exchanges and queues
 

@@ -17,10 +17,10 @@ import pika
 from pika.adapters.blocking_connection import BlockingChannel
 
 from tests.support.broker_process import BrokerProcess, BrokerUnderTest
+from tests.support.pika_calls import DELIVERY_DEADLINE_S, declare, publish, ready_count, serve_until
 from tests.support.waiting import wait_for
 
 from .conftest import USERS_CONFIG, PikaConnect
-from .pika_calls import DELIVERY_DEADLINE_S, declare, publish, ready_count, serve_until
 
 # differs: additions
 needs_hareline = pytest.mark.usefixtures("only_hareline")
@@ -186,13 +186,8 @@ def set_up_broker(broker: BrokerUnderTest, request: Any, tmp_path: Path) -> Iter
     if broker.is_foreign:
         pytest.skip("settings of Hareline's")
     config = USERS_CONFIG.replace('name = "/"', f'name = "/"\n{request.param}', 1)
-    daemon = BrokerProcess(tmp_path, config)
-    try:
-        daemon.start()
+    with BrokerProcess(tmp_path, config) as daemon:
         yield daemon
-        daemon.stop()
-    finally:
-        daemon.kill()
 
 
 @pytest.mark.acceptance

@@ -20,11 +20,7 @@ from pamqp.frame import marshal
 from pika.adapters.blocking_connection import BlockingChannel
 
 from tests.support.broker_process import BrokerProcess, BrokerUnderTest
-from tests.support.raw_client import RawClient
-from tests.support.waiting import wait_for
-
-from .conftest import USERS_CONFIG, PikaConnect
-from .pika_calls import (
+from tests.support.pika_calls import (
     DELIVERY_DEADLINE_S,
     declare,
     get_all,
@@ -33,6 +29,10 @@ from .pika_calls import (
     receive,
     serve_until,
 )
+from tests.support.raw_client import RawClient
+from tests.support.waiting import wait_for
+
+from .conftest import USERS_CONFIG, PikaConnect
 
 # differs: additions
 needs_hareline = pytest.mark.usefixtures("only_hareline")
@@ -278,13 +278,8 @@ def exact_broker(broker: BrokerUnderTest, tmp_path: Path) -> Iterator[BrokerProc
     if broker.is_foreign:
         pytest.skip("a setting of Hareline's")
     bounded = USERS_CONFIG.replace('name = "/"', 'name = "/"\nprefetch_max = 1', 1)
-    daemon = BrokerProcess(tmp_path, bounded)
-    try:
-        daemon.start()
+    with BrokerProcess(tmp_path, bounded) as daemon:
         yield daemon
-        daemon.stop()
-    finally:
-        daemon.kill()
 
 
 @pytest.mark.acceptance

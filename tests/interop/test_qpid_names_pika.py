@@ -17,9 +17,9 @@ from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import ChannelClosedByBroker, NackError
 
 from hareline.queues.declare.table import ARGUMENTS
+from tests.support.pika_calls import get_all, publish, ready_count, receive, serve_until
 
 from .conftest import PikaConnect
-from .pika_calls import get_all, publish, ready_count, receive, serve_until
 
 # differs: additions
 pytestmark = pytest.mark.usefixtures("only_hareline")

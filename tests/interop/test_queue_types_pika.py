@@ -18,10 +18,7 @@ from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import ChannelClosedByBroker
 
 from tests.support.broker_process import BrokerUnderTest
-from tests.support.waiting import wait_for
-
-from .conftest import PikaConnect
-from .pika_calls import (
+from tests.support.pika_calls import (
     DELIVERY_DEADLINE_S,
     declare,
     get_all,
@@ -30,6 +27,9 @@ from .pika_calls import (
     receive,
     serve_until,
 )
+from tests.support.waiting import wait_for
+
+from .conftest import PikaConnect
 
 # differs: additions
 needs_hareline = pytest.mark.usefixtures("only_hareline")

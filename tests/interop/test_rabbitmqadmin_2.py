@@ -30,6 +30,7 @@ TIMEOUT_S: Final = 60
 
 CHOSEN: Final = os.environ.get("RABBITMQADMIN_2", str(INSTALLED) if INSTALLED.exists() else "")
 pytestmark = [
+    pytest.mark.daemon(),
     pytest.mark.skipif(not CHOSEN, reason="rabbitmqadmin 2 is not built; make rabbitmqadmin2 does"),
     pytest.mark.timeout(BUILD_TIMEOUT_S + 300),
 ]
@@ -48,17 +49,6 @@ def program() -> str:
     if built.status != 0:
         pytest.fail(f"cargo cannot build rabbitmqadmin: {reason_line(built.output)}")
     return str(INSTALLED)
-
-
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    made = BrokerProcess(tmp_path_factory.mktemp("broker"))
-    try:
-        made.start()
-        yield made
-        made.stop()
-    finally:
-        made.kill()
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ pytest.importorskip("pika", reason="pika (PyPI) is not installed")
 import pika
 from pika.exceptions import ChannelClosedByBroker
 
-from .pika_calls import get_all, ready_count, serve_until
+from tests.support.pika_calls import get_all, ready_count, serve_until
 
 if TYPE_CHECKING:
     from pika.adapters.blocking_connection import BlockingChannel

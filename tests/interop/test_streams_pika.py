@@ -11,9 +11,8 @@ import pytest
 from pamqp import commands, frame
 
 from tests.support.broker_process import BrokerUnderTest
+from tests.support.pika_calls import publish_octets, raw_to, ready_count
 from tests.support.waiting import wait_for
-
-from .pika_calls import publish_octets, raw_to
 
 pika = pytest.importorskip("pika", reason="pika (PyPI) is not installed")
 
@@ -92,10 +91,6 @@ def numbered(start: int, stop: int) -> list[bytes]:
     return [b"%d" % number for number in range(start, stop)]
 
 
-def depth(channel: Any, queue: str) -> int:
-    return int(channel.queue_declare(queue, passive=True).method.message_count)
-
-
 # ------------------------------------------------------------------------ non-destructive
 
 
@@ -110,7 +105,7 @@ def test_two_consumers_see_everything_and_it_stays(
     second.acknowledges = True
     assert first.wait(20) == second.wait(20) == numbered(0, 20)
     assert first.offsets == second.offsets == list(range(20))
-    assert depth(channel, queue) == 20
+    assert ready_count(channel, queue) == 20
 
 
 def test_a_nack_with_requeue_is_not_redelivered(channel: Any, declare: Declare) -> None:
@@ -123,7 +118,7 @@ def test_a_nack_with_requeue_is_not_redelivered(channel: Any, declare: Declare) 
         channel.basic_nack(method.delivery_tag, requeue=True)
     assert inbox.wait(4) == numbered(0, 4)
     assert not any(method.redelivered for method, _, _ in inbox.messages)
-    assert depth(channel, queue) == 4
+    assert ready_count(channel, queue) == 4
 
 
 @pytest.mark.row("A15")
@@ -136,7 +131,7 @@ def test_get_shows_the_first_again_and_again(channel: Any, declare: Declare) -> 
         assert properties.headers == {"x-stream-offset": 0}
         if not auto_ack:
             channel.basic_ack(method.delivery_tag)
-    assert depth(channel, queue) == 2
+    assert ready_count(channel, queue) == 2
 
 
 @pytest.mark.row("A15")
@@ -161,7 +156,7 @@ def test_expired_messages_leave_a_queue_that_is_only_read(channel: Any, declare:
     publish(channel, queue, b"stays")
     publish(channel, queue, b"goes", expiration="50")
     assert inbox.wait(2) == [b"stays", b"goes"]
-    wait_for(lambda: depth(channel, queue) == 1, DEADLINE_S, "the message to expire")
+    wait_for(lambda: ready_count(channel, queue) == 1, DEADLINE_S, "the message to expire")
     assert channel.basic_get(queue, auto_ack=True)[2] == b"stays"
 
 
@@ -183,7 +178,7 @@ def test_a_consumer_begins_where_it_asks(
 def test_a_consumer_begins_at_a_timestamp(channel: Any, declare: Declare) -> None:
     queue = declare(NON_DESTRUCTIVE)
     publish(channel, queue, *numbered(0, 3))
-    assert depth(channel, queue) == 3
+    assert ready_count(channel, queue) == 3
     past = Inbox(channel, queue, {"x-stream-offset": datetime(2020, 1, 1, tzinfo=UTC)})
     assert past.wait(3) == numbered(0, 3)
     future = datetime.fromtimestamp(time.time() + 3600, UTC)
@@ -256,7 +251,7 @@ def test_default_filters_hold_for_get(channel: Any, declare: Declare) -> None:
     for number in (1, 3, 4, 5, 6):
         publish(channel, queue, b"%d" % number, headers={"even": number % 2 == 0})
     assert [channel.basic_get(queue, auto_ack=True)[2] for _ in range(2)] == [b"4", b"4"]
-    assert depth(channel, queue) == 5
+    assert ready_count(channel, queue) == 5
 
 
 @pytest.mark.parametrize(
@@ -301,7 +296,7 @@ def test_a_consumer_that_takes_leaves_what_is_older_than_its_replay_period(
 ) -> None:
     queue = declare({})
     publish(channel, queue, b"old")
-    assert depth(channel, queue) == 1
+    assert ready_count(channel, queue) == 1
     time_of_old = time.time()
     wait_for(lambda: time.time() - time_of_old > 0.05, DEADLINE_S, "time to pass")
     inbox = Inbox(channel, queue, {"x-qpid-replay-period": 0}, auto_ack=True)
@@ -319,7 +314,7 @@ def test_a_stream_is_read_from_its_end_unless_told_otherwise(
 ) -> None:
     queue = declare(STREAM)
     publish(channel, queue, *numbered(0, 5))
-    assert depth(channel, queue) == 5
+    assert ready_count(channel, queue) == 5
     channel.basic_qos(prefetch_count=100)
     end = Inbox(channel, queue, {})
     other = connect().channel()
@@ -426,13 +421,13 @@ def test_a_stream_drops_what_is_too_old(
         published = [publish_octets("", queue, body) for body in numbered(0, 5)]
         raw.send_octets(b"".join(published) + look)
         assert raw.expect(commands.Queue.DeclareOk).message_count == 5
-    wait_for(lambda: depth(channel, queue) == 0, DEADLINE_S, "the messages to get too old")
+    wait_for(lambda: ready_count(channel, queue) == 0, DEADLINE_S, "the messages to get too old")
 
 
 def test_a_stream_keeps_no_more_octets_than_it_may(channel: Any, declare: Declare) -> None:
     queue = declare({**STREAM, "x-max-length-bytes": 1000})
     publish(channel, queue, *[b"x" * 100] * 50)
-    assert depth(channel, queue) == 10
+    assert ready_count(channel, queue) == 10
     channel.basic_qos(prefetch_count=100)
     inbox = Inbox(channel, queue, {"x-stream-offset": "first"})
     inbox.wait(10)
@@ -453,7 +448,7 @@ def test_a_browser_shows_all_and_takes_nothing(
     browser.acknowledges = True
     publish(channel, queue, b"5")
     assert browser.wait(6) == numbered(0, 6)
-    assert depth(channel, queue) == 6
+    assert ready_count(channel, queue) == 6
     assert all("x-stream-offset" not in (p.headers or {}) for _, p, _ in browser.messages)
 
 
@@ -472,7 +467,7 @@ def test_a_browser_is_cancelled_at_the_end(channel: Any, declare: Declare) -> No
 
     wait_for(is_cancelled, DEADLINE_S, "basic.cancel")
     assert browser.bodies == numbered(0, 300)
-    assert depth(channel, queue) == 300
+    assert ready_count(channel, queue) == 300
 
 
 def test_a_consumer_is_cancelled_when_its_queue_is_empty(channel: Any, declare: Declare) -> None:
@@ -487,7 +482,7 @@ def test_a_consumer_is_cancelled_when_its_queue_is_empty(channel: Any, declare: 
 
     wait_for(is_cancelled, DEADLINE_S, "basic.cancel")
     assert inbox.bodies == numbered(0, 300)
-    assert depth(channel, queue) == 0
+    assert ready_count(channel, queue) == 0
 
 
 @pytest.mark.row("A14")
@@ -499,7 +494,7 @@ def test_a_browser_blocks_no_consumer(connect: Any, channel: Any, declare: Decla
     Inbox(other, queue, {"x-browse": True})
     consumer = Inbox(channel, queue, {}, auto_ack=True)
     assert consumer.wait(50) == numbered(0, 50)
-    assert depth(channel, queue) == 0
+    assert ready_count(channel, queue) == 0
 
 
 @pytest.mark.acceptance

@@ -18,9 +18,7 @@ from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import ChannelClosedByBroker
 
 from tests.support.broker_process import BrokerUnderTest
-from tests.support.waiting import wait_for
-
-from .pika_calls import (
+from tests.support.pika_calls import (
     DELIVERY_DEADLINE_S,
     get_all,
     publish,
@@ -30,6 +28,7 @@ from .pika_calls import (
     receive,
     serve_until,
 )
+from tests.support.waiting import wait_for
 
 ROUNDING_S = 0.02  # wall time in milliseconds here and there, and timers of whole milliseconds
 

@@ -64,13 +64,8 @@ def broker(
         files.server()
     certificate, key = files.pair("server")
     table = f'[tls]\ncertificate = "{certificate}"\nkey = "{key}"\nport = 0\nmanagement_port = 0\n'
-    process = BrokerProcess(directory, table)
-    try:
-        process.start()
+    with BrokerProcess(directory, table) as process:
         yield process
-        process.stop()
-    finally:
-        process.kill()
 
 
 @pytest.mark.acceptance

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from tempfile import mkdtemp
 
 import pytest
 
@@ -28,26 +29,17 @@ def start_daemon(tmp_path: Path) -> Iterator[StartDaemon]:
 
     ``launcher``: a command that runs the daemon's in its place.
     """
-    daemons: list[BrokerProcess] = []
+    with ExitStack() as running:
 
-    def start(
-        config_toml: str | None = "", *flags: str, launcher: Sequence[str] = ()
-    ) -> BrokerProcess:
-        directory = tmp_path / f"daemon-{len(daemons)}"
-        directory.mkdir()
-        daemon = BrokerProcess(directory, config_toml, flags)
-        daemon.launcher = launcher
-        daemons.append(daemon)
-        daemon.start()
-        return daemon
+        def start(
+            config_toml: str | None = "", *flags: str, launcher: Sequence[str] = ()
+        ) -> BrokerProcess:
+            directory = Path(mkdtemp(prefix="daemon-", dir=tmp_path))
+            daemon = BrokerProcess(directory, config_toml, flags)
+            daemon.launcher = launcher
+            return running.enter_context(daemon)
 
-    try:
         yield start
-        for daemon in daemons:
-            daemon.stop()
-    finally:
-        for daemon in daemons:
-            daemon.kill()
 
 
 @pytest.fixture

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import pika
@@ -14,6 +13,7 @@ from pika.adapters.blocking_connection import BlockingChannel
 
 from tests.support.broker_process import BrokerProcess
 from tests.support.http_api import HttpApi
+from tests.support.pika_calls import channel_to
 from tests.support.waiting import wait_for
 
 from .conftest import StartDaemon
@@ -28,16 +28,6 @@ def daemon(start_daemon: StartDaemon) -> BrokerProcess:
     return start_daemon(SETTINGS)
 
 
-@contextmanager
-def channel_to(daemon: BrokerProcess) -> Iterator[BlockingChannel]:
-    connection = pika.BlockingConnection(pika.URLParameters(daemon.url))
-    try:
-        yield connection.channel()
-    finally:
-        if connection.is_open:
-            connection.close()
-
-
 def declare(channel: BlockingChannel, name: str = "orders", **arguments: object) -> None:
     """The stream, and a durable queue that archives to it."""
     channel.queue_declare("archive", durable=True, arguments={"x-queue-type": "stream"})
@@ -48,7 +38,7 @@ def declare(channel: BlockingChannel, name: str = "orders", **arguments: object)
 def archived(daemon: BrokerProcess, count: int) -> list[tuple[str, str, bytes]]:
     """Exchange, routing key and body of the first messages in the stream."""
     found: list[tuple[str, str, bytes]] = []
-    with channel_to(daemon) as channel:
+    with channel_to(daemon.url, confirms=False) as channel:
         channel.basic_qos(prefetch_count=1000)
         messages = channel.consume(
             "archive", arguments={"x-stream-offset": "first"}, inactivity_timeout=DEADLINE_S
@@ -72,21 +62,14 @@ def taken(channel: BlockingChannel, queue: str = "orders") -> list[bytes]:
     return bodies
 
 
-def stop_and_start(daemon: BrokerProcess) -> None:
-    daemon.restart()
-
-
-def kill_and_start(daemon: BrokerProcess) -> None:
-    daemon.kill()
-    daemon.start()
-
-
 @pytest.mark.acceptance
-@pytest.mark.parametrize("restart", [stop_and_start, kill_and_start], ids=["stop", "kill"])
+@pytest.mark.parametrize(
+    "restart", [BrokerProcess.restart, BrokerProcess.restart_by_kill], ids=["stop", "kill"]
+)
 def test_archives_and_what_they_have_survive_a_restart(
     daemon: BrokerProcess, restart: Callable[[BrokerProcess], None]
 ) -> None:
-    with channel_to(daemon) as channel:
+    with channel_to(daemon.url, confirms=False) as channel:
         declare(channel)
         channel.exchange_declare(
             "events", "topic", durable=True, arguments={"x-archive-to": "archive"}
@@ -101,7 +84,7 @@ def test_archives_and_what_they_have_survive_a_restart(
         ("", "orders", b"transient"),
         ("events", "a.b", b"unrouted"),
     ]
-    with channel_to(daemon) as channel:
+    with channel_to(daemon.url, confirms=False) as channel:
         assert taken(channel) == [b"kept"]
         channel.confirm_delivery()
         channel.basic_publish("events", "a.b", b"later")
@@ -122,13 +105,13 @@ def test_archives_and_what_they_have_survive_a_restart(
 def test_after_kill_9_the_archive_has_exactly_what_the_queue_has(
     daemon: BrokerProcess, is_transactional: bool
 ) -> None:
-    with channel_to(daemon) as channel:
+    with channel_to(daemon.url, confirms=False) as channel:
         declare(channel)
     sure: list[bytes] = []
 
     def publish() -> None:
         try:
-            with channel_to(daemon) as channel:
+            with channel_to(daemon.url, confirms=False) as channel:
                 (channel.tx_select if is_transactional else channel.confirm_delivery)()
                 for number in range(1_000_000):
                     bodies = [b"%d.%d" % (number, part) for part in range(3)]
@@ -147,7 +130,7 @@ def test_after_kill_9_the_archive_has_exactly_what_the_queue_has(
     publisher.join(DEADLINE_S)
     assert not publisher.is_alive()
     daemon.start()
-    with channel_to(daemon) as channel:
+    with channel_to(daemon.url, confirms=False) as channel:
         count = archive_size(channel)
         queued = taken(channel)
     assert [body for _, _, body in archived(daemon, count)] == queued
@@ -158,7 +141,7 @@ def test_after_kill_9_the_archive_has_exactly_what_the_queue_has(
 
 @pytest.mark.acceptance
 def test_messages_that_a_replay_brings_are_archived(daemon: BrokerProcess) -> None:
-    with channel_to(daemon) as channel:
+    with channel_to(daemon.url, confirms=False) as channel:
         channel.queue_declare("old", durable=True)
         channel.confirm_delivery()
         for body in (b"1", b"2"):

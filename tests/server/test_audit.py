@@ -20,6 +20,7 @@ from pika.adapters.blocking_connection import BlockingChannel
 from hareline.settings import Settings
 from tests.support.broker_process import BrokerProcess
 from tests.support.http_api import HttpApi
+from tests.support.pika_calls import channel_to
 from tests.support.waiting import wait_for
 
 from .conftest import StartBroker, StartDaemon
@@ -35,19 +36,6 @@ Event = dict[str, Any]
 @pytest.fixture
 def daemon(start_daemon: StartDaemon) -> BrokerProcess:
     return start_daemon(AUDITED)
-
-
-@contextmanager
-def channel_to(daemon: BrokerProcess, *, confirms: bool = True) -> Iterator[BlockingChannel]:
-    connection = pika.BlockingConnection(pika.URLParameters(daemon.url))
-    channel = connection.channel()
-    if confirms:
-        channel.confirm_delivery()
-    try:
-        yield channel
-    finally:
-        if connection.is_open:
-            connection.close()
 
 
 class Reader:
@@ -86,7 +74,7 @@ class Reader:
 
 @contextmanager
 def reading(daemon: BrokerProcess) -> Iterator[Reader]:
-    with channel_to(daemon, confirms=False) as channel:
+    with channel_to(daemon.url, confirms=False) as channel:
         yield Reader(channel)
 
 
@@ -103,7 +91,7 @@ def published(key: str, size: int, queues: int = 1) -> Event:
 
 @pytest.mark.acceptance
 def test_the_whole_life_of_messages(daemon: BrokerProcess) -> None:
-    with channel_to(daemon) as channel:
+    with channel_to(daemon.url) as channel:
         dead = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}
         channel.queue_declare("q", durable=True, arguments=dead)
         channel.queue_declare("dead", durable=True)
@@ -168,7 +156,7 @@ def take(channel: BlockingChannel, queue: str, tag: str, count: int) -> Iterator
 
 @pytest.mark.acceptance
 def test_the_life_of_the_acks_of_a_consumer(daemon: BrokerProcess) -> None:
-    with channel_to(daemon) as channel, reading(daemon) as reader:
+    with channel_to(daemon.url) as channel, reading(daemon) as reader:
         channel.queue_declare("q")
         for body in (b"1", b"22"):
             channel.basic_publish("", "q", body)
@@ -185,7 +173,7 @@ def test_the_life_of_the_acks_of_a_consumer(daemon: BrokerProcess) -> None:
 
 @pytest.mark.acceptance
 def test_a_transaction_is_in_the_stream_if_it_was_committed(daemon: BrokerProcess) -> None:
-    with channel_to(daemon, confirms=False) as channel, reading(daemon) as reader:
+    with channel_to(daemon.url, confirms=False) as channel, reading(daemon) as reader:
         channel.queue_declare("q", durable=True)
         channel.tx_select()
         channel.basic_publish("", "q", b"lost")
@@ -194,7 +182,7 @@ def test_a_transaction_is_in_the_stream_if_it_was_committed(daemon: BrokerProces
         channel.tx_commit()
         channel.basic_publish("", "q", b"not committed")
         channel.connection.close()
-        with channel_to(daemon) as other:
+        with channel_to(daemon.url) as other:
             other.queue_delete("q")
         told = reader.until("dropped", reason="deleted")
     assert told[:2] == [published("q", 5), entry("routed", "q", 0, 5)]
@@ -205,7 +193,7 @@ def test_a_transaction_is_in_the_stream_if_it_was_committed(daemon: BrokerProces
 @pytest.mark.parametrize("is_crash", [False, True], ids=["stop", "kill"])
 def test_the_stream_goes_on_after_a_restart(daemon: BrokerProcess, is_crash: bool) -> None:
     persistent = pika.BasicProperties(delivery_mode=2)
-    with channel_to(daemon) as channel:
+    with channel_to(daemon.url) as channel:
         channel.queue_declare("q", durable=True)
         channel.basic_publish("", "q", b"1", persistent)
         channel.basic_publish("", "q", b"22", persistent)
@@ -214,7 +202,7 @@ def test_the_stream_goes_on_after_a_restart(daemon: BrokerProcess, is_crash: boo
         daemon.start()
     else:
         daemon.restart()
-    with channel_to(daemon) as channel, reading(daemon) as reader:
+    with channel_to(daemon.url) as channel, reading(daemon) as reader:
         for _ in range(2):
             method, _, _ = channel.basic_get("q")
             assert method is not None
@@ -234,7 +222,7 @@ def test_no_offset_comes_again_after_a_restart(daemon: BrokerProcess, is_crash: 
     """Nothing on disk tells of the transient one, nor of one that is gone at once."""
     told: list[Event] = []
     for life in range(2):
-        with channel_to(daemon) as channel:
+        with channel_to(daemon.url) as channel:
             channel.queue_declare("q", durable=True)
             stream = channel.queue_declare("s", durable=True, arguments={"x-queue-type": "stream"})
             assert stream.method.message_count == 2 * life
@@ -256,7 +244,7 @@ def test_no_offset_comes_again_after_a_restart(daemon: BrokerProcess, is_crash: 
 
 @pytest.mark.acceptance
 def test_what_an_orderly_stop_causes_is_in_the_stream(daemon: BrokerProcess) -> None:
-    with channel_to(daemon) as channel:
+    with channel_to(daemon.url) as channel:
         channel.queue_declare("q", durable=True)
         channel.basic_publish("", "q", b"1", pika.BasicProperties(delivery_mode=2))
         assert channel.basic_get("q")[0] is not None
@@ -275,12 +263,12 @@ def test_what_an_orderly_stop_causes_is_in_the_stream(daemon: BrokerProcess) -> 
 
 @pytest.mark.acceptance
 def test_the_stream_stays_when_audit_is_switched_off(daemon: BrokerProcess) -> None:
-    with channel_to(daemon) as channel:
+    with channel_to(daemon.url) as channel:
         channel.queue_declare("q")
         channel.basic_publish("", "q", b"1")
     daemon.config_path.write_text(PLAIN)
     daemon.restart()
-    with channel_to(daemon) as channel, reading(daemon) as reader:
+    with channel_to(daemon.url) as channel, reading(daemon) as reader:
         channel.queue_declare("q")
         channel.basic_publish("", "q", b"22")
         assert channel.basic_get("q", auto_ack=True)[0] is not None
@@ -293,7 +281,7 @@ def test_a_queue_of_a_client_in_the_place_of_the_stream_ends_the_start(
     start_daemon: StartDaemon,
 ) -> None:
     daemon = start_daemon(PLAIN)
-    with channel_to(daemon) as channel:
+    with channel_to(daemon.url) as channel:
         channel.queue_declare(STREAM, durable=True)
     daemon.stop()
     daemon.config_path.write_text(AUDITED)
@@ -314,13 +302,13 @@ def test_a_binding_that_a_client_made_is_left_out_while_audit_is_on(
     start_daemon: StartDaemon,
 ) -> None:
     daemon = start_daemon(PLAIN)
-    with channel_to(daemon) as channel:
+    with channel_to(daemon.url) as channel:
         channel.exchange_declare("x", "fanout", durable=True)
         channel.queue_declare(STREAM, durable=True, arguments={"x-queue-type": "stream"})
         channel.queue_bind(STREAM, "x")
     daemon.config_path.write_text(AUDITED)
     daemon.restart()
-    with channel_to(daemon) as channel, reading(daemon) as reader:
+    with channel_to(daemon.url) as channel, reading(daemon) as reader:
         channel.basic_publish("x", "k", b"1")
         place = {"exchange": "x", "routing_key": "k", "size": 1}
         assert reader.until("unroutable") == [
@@ -329,7 +317,7 @@ def test_a_binding_that_a_client_made_is_left_out_while_audit_is_on(
         ]
     daemon.config_path.write_text(PLAIN)
     daemon.restart()
-    with channel_to(daemon) as channel:
+    with channel_to(daemon.url) as channel:
         channel.basic_publish("x", "k", b"1", mandatory=True)
 
 
@@ -339,7 +327,7 @@ def test_while_the_disk_is_short_events_are_counted_and_nothing_waits(
 ) -> None:
     short = AUDITED + '[disk]\ncheck_interval_s = 0.05\nfree_watermark = "100%"\n'
     daemon = start_daemon(short.replace('"100%"', "1000"))
-    with channel_to(daemon) as channel, reading(daemon) as reader:
+    with channel_to(daemon.url) as channel, reading(daemon) as reader:
         channel.queue_declare("q")
         for _ in range(3):
             channel.basic_publish("", "q", b"1")
@@ -395,7 +383,7 @@ def test_a_change_of_audit_waits_for_a_restart(daemon: BrokerProcess) -> None:
     wait_for(
         lambda: "vhosts: /.audit" in daemon.log_path.read_text(), DEADLINE_S, "what needs a restart"
     )
-    with channel_to(daemon) as channel, reading(daemon) as reader:
+    with channel_to(daemon.url) as channel, reading(daemon) as reader:
         channel.queue_declare("q")
         channel.basic_publish("", "q", b"1")
         reader.until("routed", offset=0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pika
@@ -10,7 +9,6 @@ import pytest
 from pamqp import commands
 
 from hareline.settings import Limits, Settings
-from tests.support.broker_process import BrokerProcess
 from tests.support.broker_thread import BrokerThread
 from tests.support.raw_client import RawClient
 from tests.support.waiting import wait_for
@@ -21,12 +19,6 @@ DEADLINE_S = 60.0
 MIB = 1 << 20
 
 needs_proc = pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs Linux's /proc")
-
-
-def resident_bytes(daemon: BrokerProcess) -> int:
-    assert daemon.process is not None
-    pages = int(Path(f"/proc/{daemon.process.pid}/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 @pytest.mark.acceptance
@@ -42,7 +34,7 @@ def test_publishers_wait_above_the_watermark_until_consumers_have_freed_memory(
     publisher.add_on_connection_unblocked_callback(lambda *_: told.append("unblocked"))
     channel = publisher.channel()
     channel.queue_declare("q")
-    daemon.reload(config.replace('"64GiB"', str(resident_bytes(daemon) + 30 * MIB)))
+    daemon.reload(config.replace('"64GiB"', str(daemon.resident_bytes + 30 * MIB)))
 
     published = 0
 
@@ -92,7 +84,7 @@ def test_what_nobody_acknowledges_leaves_memory_and_raises_no_alarm(
     connection = pika.BlockingConnection(pika.URLParameters(daemon.url))
     told: list[object] = []
     connection.add_on_connection_blocked_callback(lambda *_: told.append("blocked"))
-    before = resident_bytes(daemon)
+    before = daemon.resident_bytes
     watermark = before + 80 * MIB
     spool_share = (before + 40 * MIB) / watermark
     daemon.reload(f"{config}watermark = {watermark}\nspool_share = {spool_share}\n")

@@ -102,16 +102,9 @@ def wait_for_definitions(port: int) -> None:
         raw.close()
 
 
-def restart(daemon: BrokerProcess) -> None:
-    daemon.restart()
-
-
-def kill_and_start(daemon: BrokerProcess) -> None:
-    daemon.kill()
-    daemon.start()
-
-
-both = pytest.mark.parametrize("again", [restart, kill_and_start], ids=["stop", "kill"])
+both = pytest.mark.parametrize(
+    "again", [BrokerProcess.restart, BrokerProcess.restart_by_kill], ids=["stop", "kill"]
+)
 
 
 # --------------------------------------------------------------------------- the handshake

@@ -66,17 +66,7 @@ V2 = (
 )
 OWN = b"PROXY UNKNOWN\r\n"
 DEADLINE_S = 60.0
-
-
-@pytest.fixture(scope="module")
-def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    daemon = BrokerProcess(tmp_path_factory.mktemp("daemon"), CONFIG)
-    try:
-        daemon.start()
-        yield daemon
-        daemon.stop()
-    finally:
-        daemon.kill()
+pytestmark = pytest.mark.daemon(CONFIG)
 
 
 @contextmanager

@@ -48,13 +48,8 @@ Reload = Callable[..., list[dict[str, object]]]
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    daemon = BrokerProcess(tmp_path_factory.mktemp("reload"), FILE)
-    try:
-        daemon.start()
+    with BrokerProcess(tmp_path_factory.mktemp("reload"), FILE) as daemon:
         yield daemon
-        daemon.stop()
-    finally:
-        daemon.kill()
 
 
 @pytest.fixture

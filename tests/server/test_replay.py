@@ -9,8 +9,6 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -20,6 +18,7 @@ import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
 from tests.support.broker_process import BrokerProcess
+from tests.support.pika_calls import channel_to
 from tests.support.waiting import wait_for
 
 from .conftest import StartDaemon
@@ -32,16 +31,6 @@ EVER = ("0", "4000000000000")  # epoch milliseconds
 @pytest.fixture
 def daemon(start_daemon: StartDaemon) -> BrokerProcess:
     return start_daemon(RETAINING)
-
-
-@contextmanager
-def channel_to(daemon: BrokerProcess) -> Iterator[BlockingChannel]:
-    """With confirms, so that a publish returns when it is safe."""
-    connection = pika.BlockingConnection(pika.URLParameters(daemon.url))
-    channel = connection.channel()
-    channel.confirm_delivery()
-    yield channel
-    connection.close()
 
 
 def publish(channel: BlockingChannel, queue: str, body: bytes, **properties: Any) -> None:
@@ -104,7 +93,7 @@ def now() -> str:
 def test_what_was_acked_before_a_restart_is_replayed_by_its_time_of_arrival(
     daemon: BrokerProcess,
 ) -> None:
-    with channel_to(daemon) as channel:
+    with channel_to(daemon.url) as channel:
         channel.queue_declare("orders", durable=True)
         publish(channel, "orders", b"too early")
         begin = now()
@@ -114,7 +103,7 @@ def test_what_was_acked_before_a_restart_is_replayed_by_its_time_of_arrival(
         publish(channel, "orders", b"too late")
         assert len(take_all(channel, "orders")) == 4
     daemon.restart()
-    with channel_to(daemon) as channel:
+    with channel_to(daemon.url) as channel:
         channel.queue_declare("again", durable=True)
         asked_s = time.time()
         ended = replay(daemon, (begin, end))
@@ -137,7 +126,7 @@ def test_segments_that_nobody_needs_any_more_are_replayed_from_in_order(
     daemon: BrokerProcess,
 ) -> None:
     sent = [b"%04d" % number + bytes(40_000) for number in range(200)]  # 8 MiB
-    with channel_to(daemon) as channel:
+    with channel_to(daemon.url) as channel:
         channel.queue_declare("orders", durable=True)
         channel.queue_declare("again", durable=True)
         for body in sent:
@@ -153,7 +142,7 @@ def test_segments_that_nobody_needs_any_more_are_replayed_from_in_order(
 def test_messages_are_replayed_although_their_queue_is_gone_and_another_has_its_name(
     daemon: BrokerProcess,
 ) -> None:
-    with channel_to(daemon) as channel:
+    with channel_to(daemon.url) as channel:
         channel.queue_declare("again", durable=True)
         for life in (b"one", b"two"):
             channel.queue_declare("orders", durable=True)
@@ -166,7 +155,7 @@ def test_messages_are_replayed_although_their_queue_is_gone_and_another_has_its_
 
 @pytest.mark.acceptance
 def test_a_replay_is_as_durable_as_what_it_replays(daemon: BrokerProcess) -> None:
-    with channel_to(daemon) as channel:
+    with channel_to(daemon.url) as channel:
         channel.queue_declare("orders", durable=True)
         channel.queue_declare("again", durable=True)
         publish(channel, "orders", b"kept")
@@ -174,13 +163,13 @@ def test_a_replay_is_as_durable_as_what_it_replays(daemon: BrokerProcess) -> Non
         assert replay(daemon).returncode == 0
     daemon.kill()
     daemon.start()
-    with channel_to(daemon) as channel:
+    with channel_to(daemon.url) as channel:
         assert bodies(channel, "again") == [b"kept"]
 
 
 @pytest.mark.acceptance
 def test_a_selector_a_limit_and_a_routing_key_narrow_it(daemon: BrokerProcess) -> None:
-    with channel_to(daemon) as channel:
+    with channel_to(daemon.url) as channel:
         channel.queue_declare("again", durable=True)
         channel.queue_declare("orders", durable=True)
         channel.queue_bind("orders", "amq.topic", "#")
@@ -203,7 +192,7 @@ def test_a_selector_a_limit_and_a_routing_key_narrow_it(daemon: BrokerProcess) -
 def test_what_the_target_refuses_is_said_and_the_rest_can_be_had_later(
     daemon: BrokerProcess,
 ) -> None:
-    with channel_to(daemon) as channel:
+    with channel_to(daemon.url) as channel:
         full = {"x-max-length": 2, "x-overflow": "reject-publish"}
         channel.queue_declare("again", durable=True, arguments=full)
         channel.queue_declare("orders", durable=True)
@@ -222,7 +211,7 @@ def test_what_the_target_refuses_is_said_and_the_rest_can_be_had_later(
 
 @pytest.mark.acceptance
 def test_a_wrong_request_is_a_sentence_and_exit_status_1(daemon: BrokerProcess) -> None:
-    with channel_to(daemon) as channel:
+    with channel_to(daemon.url) as channel:
         channel.queue_declare("orders", durable=True)
         channel.queue_declare("again", durable=True)
     for flags, problem in (
@@ -266,7 +255,7 @@ def test_a_broker_that_keeps_nothing_says_which_option_does(
     start_daemon: StartDaemon, config: str, problem: str
 ) -> None:
     daemon = start_daemon(config)
-    with channel_to(daemon) as channel:
+    with channel_to(daemon.url) as channel:
         channel.queue_declare("orders", durable=True)
         channel.queue_declare("again", durable=True)
     ended = replay(daemon)
@@ -276,7 +265,7 @@ def test_a_broker_that_keeps_nothing_says_which_option_does(
 
 @pytest.mark.acceptance
 def test_the_log_says_who_replayed_what(daemon: BrokerProcess) -> None:
-    with channel_to(daemon) as channel:
+    with channel_to(daemon.url) as channel:
         channel.queue_declare("orders", durable=True)
         channel.queue_declare("again", durable=True)
         publish(channel, "orders", b"x")

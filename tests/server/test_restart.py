@@ -11,8 +11,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -29,6 +28,7 @@ from hareline.settings import Settings, Storage
 from hareline.testing import running_broker
 from tests.crash.stories import SMALL_WINDOWS
 from tests.support.broker_process import BrokerProcess
+from tests.support.pika_calls import channel_to, ready_count
 from tests.support.raw_client import RawClient
 from tests.support.waiting import wait_for
 
@@ -41,34 +41,14 @@ PERSISTENT = pika.BasicProperties(delivery_mode=2)
 Restart = Callable[[BrokerProcess], None]
 
 
-def stop_and_start(daemon: BrokerProcess) -> None:
-    daemon.restart()
-
-
-def kill_and_start(daemon: BrokerProcess) -> None:
-    daemon.kill()
-    daemon.start()
-
-
-both = pytest.mark.parametrize("restart", [stop_and_start, kill_and_start], ids=["stop", "kill"])
+both = pytest.mark.parametrize(
+    "restart", [BrokerProcess.restart, BrokerProcess.restart_by_kill], ids=["stop", "kill"]
+)
 
 
 @pytest.fixture
 def daemon(start_daemon: StartDaemon) -> BrokerProcess:
     return start_daemon(SMALL_SEGMENTS)
-
-
-@contextmanager
-def channel_to(daemon: BrokerProcess, vhost: str = "/") -> Iterator[BlockingChannel]:
-    """With confirms, so that a publish returns when it is safe."""
-    connection = pika.BlockingConnection(pika.URLParameters(daemon.url_for(vhost=vhost)))
-    channel = connection.channel()
-    channel.confirm_delivery()
-    try:
-        yield channel
-    finally:
-        if connection.is_open:
-            connection.close()
 
 
 def publish(
@@ -87,13 +67,8 @@ def drained(channel: BlockingChannel, queue: str) -> list[str]:
     return bodies
 
 
-def depth(channel: BlockingChannel, queue: str) -> int:
-    count: int = channel.queue_declare(queue, passive=True).method.message_count
-    return count
-
-
 def is_there(daemon: BrokerProcess, *, queue: str = "", exchange: str = "") -> bool:
-    with channel_to(daemon) as channel:
+    with channel_to(daemon.url) as channel:
         try:
             if queue:
                 channel.queue_declare(queue, passive=True)
@@ -127,7 +102,7 @@ def test_durable_queues_come_back_with_every_argument_and_others_do_not(
     daemon: BrokerProcess, restart: Restart
 ) -> None:
     arguments = {"x-max-length": 10, "x-message-ttl": 60_000, **EVERY_TYPE}
-    with channel_to(daemon) as channel:
+    with channel_to(daemon.url) as channel:
         channel.queue_declare("kept", durable=True, arguments=arguments)
         channel.queue_declare("transient")
         channel.queue_declare("exclusive", durable=True, exclusive=True)
@@ -135,7 +110,7 @@ def test_durable_queues_come_back_with_every_argument_and_others_do_not(
         channel.queue_delete("deleted")
         named = channel.queue_declare("", durable=True).method.queue
     restart(daemon)
-    with channel_to(daemon) as channel:
+    with channel_to(daemon.url) as channel:
         channel.queue_declare("kept", durable=True, arguments=arguments)  # equivalent
         channel.queue_declare(named, passive=True)
         with pytest.raises(pika.exceptions.ChannelClosedByBroker, match="x-max-length"):
@@ -149,7 +124,7 @@ def test_durable_queues_come_back_with_every_argument_and_others_do_not(
 def test_durable_exchanges_and_their_bindings_come_back(
     daemon: BrokerProcess, restart: Restart
 ) -> None:
-    with channel_to(daemon) as channel:
+    with channel_to(daemon.url) as channel:
         channel.queue_declare("q", durable=True)
         channel.queue_declare("p", durable=True)
         channel.exchange_declare("topic", "topic", durable=True)
@@ -168,7 +143,7 @@ def test_durable_exchanges_and_their_bindings_come_back(
         channel.exchange_bind("inside", "topic", "b.*")
         channel.queue_bind("p", "transient", "")
     restart(daemon)
-    with channel_to(daemon) as channel:
+    with channel_to(daemon.url) as channel:
         publish(channel, "a.b.c", "by topic", exchange="topic")
         publish(channel, "b.x", "by two exchanges", exchange="topic")
         matching = {"n": 1, "when": EVERY_TYPE["time"]}
@@ -182,7 +157,7 @@ def test_durable_exchanges_and_their_bindings_come_back(
 
 @pytest.mark.acceptance
 def test_what_was_deleted_stays_deleted(daemon: BrokerProcess) -> None:
-    with channel_to(daemon) as channel:
+    with channel_to(daemon.url) as channel:
         channel.exchange_declare("x", "fanout", durable=True)
         channel.queue_declare("q", durable=True)
         channel.queue_bind("q", "x")
@@ -190,9 +165,9 @@ def test_what_was_deleted_stays_deleted(daemon: BrokerProcess) -> None:
         channel.queue_delete("q")
         channel.queue_declare("q", durable=True)  # another one of this name
         channel.exchange_delete("x")
-    kill_and_start(daemon)
-    with channel_to(daemon) as channel:
-        assert depth(channel, "q") == 0
+    daemon.restart_by_kill()
+    with channel_to(daemon.url) as channel:
+        assert ready_count(channel, "q") == 0
     assert not is_there(daemon, exchange="x")
 
 
@@ -203,20 +178,20 @@ def test_virtual_hosts_keep_to_themselves_and_one_that_is_not_listed_is_kept(
     both_listed = '[[vhosts]]\nname = "/"\n[[vhosts]]\nname = "shop"\n' + SMALL_SEGMENTS
     daemon = start_daemon(both_listed)
     for vhost in ("/", "shop"):
-        with channel_to(daemon, vhost) as channel:
+        with channel_to(daemon.url_for(vhost=vhost)) as channel:
             channel.queue_declare("q", durable=True)
             publish(channel, "q", f"in {vhost}")
     daemon.stop()
     daemon.config_path.write_text(SMALL_SEGMENTS)
     daemon.start()
-    with channel_to(daemon) as channel:
-        assert depth(channel, "q") == 1
+    with channel_to(daemon.url) as channel:
+        assert ready_count(channel, "q") == 1
     assert '"VHT-1001"' in daemon.log_tail()
     daemon.reload(both_listed)
     wait_for(lambda: "vhosts: shop" in daemon.log_tail(), DEADLINE_S, "the word of a restart")
     daemon.restart()
     for vhost in ("/", "shop"):
-        with channel_to(daemon, vhost) as channel:
+        with channel_to(daemon.url_for(vhost=vhost)) as channel:
             assert drained(channel, "q") == [f"in {vhost}"]
 
 
@@ -227,8 +202,8 @@ def test_virtual_hosts_keep_to_themselves_and_one_that_is_not_listed_is_kept(
 @pytest.mark.parametrize(
     "restart",
     [
-        pytest.param(stop_and_start, marks=pytest.mark.acceptance, id="stop"),
-        pytest.param(kill_and_start, id="kill"),
+        pytest.param(BrokerProcess.restart, marks=pytest.mark.acceptance, id="stop"),
+        pytest.param(BrokerProcess.restart_by_kill, id="kill"),
     ],
 )
 def test_persistent_messages_come_back_as_they_were(
@@ -242,13 +217,13 @@ def test_persistent_messages_come_back_as_they_were(
         "timestamp": 1_700_000_000,
         "headers": EVERY_TYPE,
     }
-    with channel_to(daemon) as channel:
+    with channel_to(daemon.url) as channel:
         channel.queue_declare("q", durable=True)
         publish(channel, "q", "first", "x" * 300_000, "", **properties)
         publish(channel, "q", "transient", delivery_mode=1)
         publish(channel, "q", "last")
     restart(daemon)
-    with channel_to(daemon) as channel:
+    with channel_to(daemon.url) as channel:
         method, kept, body = channel.basic_get("q", auto_ack=True)
         assert (method.exchange, method.routing_key, body) == ("", "q", b"first")
         assert kept.delivery_mode == 2
@@ -259,7 +234,7 @@ def test_persistent_messages_come_back_as_they_were(
 @pytest.mark.acceptance
 @both
 def test_settled_messages_do_not_come_back(daemon: BrokerProcess, restart: Restart) -> None:
-    with channel_to(daemon) as channel:
+    with channel_to(daemon.url) as channel:
         channel.queue_declare("q", durable=True)
         channel.queue_declare("purged", durable=True)
         publish(channel, "q", *map(str, range(10)))
@@ -273,7 +248,7 @@ def test_settled_messages_do_not_come_back(daemon: BrokerProcess, restart: Resta
         channel.queue_purge("purged")
         publish(channel, "purged", "c")  # confirmed, and so is what was before it
     restart(daemon)
-    with channel_to(daemon) as channel:
+    with channel_to(daemon.url) as channel:
         assert drained(channel, "q") == ["3", "5", "7", "8", "9"]
         assert drained(channel, "purged") == ["c"]
 
@@ -284,7 +259,7 @@ def test_one_message_in_several_queues_is_settled_in_each_by_itself(
     daemon: BrokerProcess, restart: Restart
 ) -> None:
     queues = ["a", "b", "c"]
-    with channel_to(daemon) as channel:
+    with channel_to(daemon.url) as channel:
         channel.exchange_declare("x", "fanout", durable=True)
         for queue in queues:
             channel.queue_declare(queue, durable=True)
@@ -293,7 +268,7 @@ def test_one_message_in_several_queues_is_settled_in_each_by_itself(
         assert channel.basic_get("b", auto_ack=True)[2] == b"one"
         publish(channel, "c", "three")
     restart(daemon)
-    with channel_to(daemon) as channel:
+    with channel_to(daemon.url) as channel:
         assert [drained(channel, queue) for queue in queues] == [
             ["one", "two"],
             ["two"],
@@ -312,8 +287,8 @@ def test_a_transaction_is_there_as_a_whole(daemon: BrokerProcess) -> None:
     channel.tx_commit()
     channel.basic_publish("", "q", b"never committed", PERSISTENT)
     connection.close()
-    kill_and_start(daemon)
-    with channel_to(daemon) as channel:
+    daemon.restart_by_kill()
+    with channel_to(daemon.url) as channel:
         assert drained(channel, "q") == ["one", "two"]
 
 
@@ -322,7 +297,7 @@ class TestRedelivered:
     def test_after_a_crash_only_what_may_have_been_delivered_says_so(
         self, daemon: BrokerProcess
     ) -> None:
-        with channel_to(daemon) as channel:
+        with channel_to(daemon.url) as channel:
             channel.queue_declare("delivered", durable=True)
             channel.queue_declare("untouched", durable=True)
             publish(channel, "delivered", "a", "b")
@@ -330,20 +305,20 @@ class TestRedelivered:
         consumer = RawClient((daemon.host, daemon.port)).open()
         consumer.consume("delivered", no_ack=False)
         assert consumer.read_bodies(2) == [b"a", b"b"]
-        kill_and_start(daemon)
+        daemon.restart_by_kill()
         consumer.drop()
-        with channel_to(daemon) as channel:
+        with channel_to(daemon.url) as channel:
             assert channel.basic_get("delivered")[0].redelivered
             assert not channel.basic_get("untouched")[0].redelivered
 
     @pytest.mark.acceptance
     def test_after_an_orderly_stop_it_is_exact(self, daemon: BrokerProcess) -> None:
-        with channel_to(daemon) as channel:
+        with channel_to(daemon.url) as channel:
             channel.queue_declare("q", durable=True)
             publish(channel, "q", "a", "b")
             channel.basic_get("q")
         daemon.restart()
-        with channel_to(daemon) as channel:
+        with channel_to(daemon.url) as channel:
             flags = [channel.basic_get("q")[0].redelivered for _ in range(2)]
         assert flags == [True, False]
 
@@ -357,7 +332,7 @@ class TestRedelivered:
             "x-dead-letter-exchange": "",
             "x-dead-letter-routing-key": "dead",
         }
-        with channel_to(daemon) as channel:
+        with channel_to(daemon.url) as channel:
             channel.queue_declare("q", durable=True, arguments=arguments)
             channel.queue_declare("dead", durable=True)
             publish(channel, "q", "m")
@@ -365,12 +340,12 @@ class TestRedelivered:
                 channel.basic_reject(channel.basic_get("q")[0].delivery_tag, requeue=True)
             publish(channel, "dead", "later")  # confirmed, and so are the returns before it
         restart(daemon)
-        with channel_to(daemon) as channel:
+        with channel_to(daemon.url) as channel:
             method, properties, _ = channel.basic_get("q")
             assert method.redelivered
             assert properties.headers["x-delivery-count"] == 2
             channel.basic_reject(method.delivery_tag, requeue=True)
-            assert depth(channel, "q") == 0
+            assert ready_count(channel, "q") == 0
             assert drained(channel, "dead") == ["later", "m"]
 
 
@@ -398,16 +373,16 @@ class TestDefinitionsOfATurn:
                 client.expect(commands.Queue.BindOk)
             daemon.kill()
         daemon.start()
-        with channel_to(daemon) as channel:
+        with channel_to(daemon.url) as channel:
             for number in range(count):
                 publish(channel, f"q{number}", "m", exchange="e")
-                assert depth(channel, f"q{number}") == 1
+                assert ready_count(channel, f"q{number}") == 1
 
     @pytest.mark.acceptance
     def test_without_room_nothing_of_it_is_told_or_there_and_later_all_is_well(
         self, daemon: BrokerProcess
     ) -> None:
-        with channel_to(daemon) as channel:
+        with channel_to(daemon.url) as channel:
             channel.queue_declare("before", durable=True)
         log = daemon.data_dir / "definitions.sqlite-wal"
         assert daemon.process is not None
@@ -433,25 +408,25 @@ class TestDefinitionsOfATurn:
             for _ in range(5):
                 client.expect(commands.Queue.DeclareOk)
                 client.expect(commands.Queue.BindOk)
-        with channel_to(daemon) as channel:
+        with channel_to(daemon.url) as channel:
             publish(channel, "q3", "m", exchange="e")
         daemon.kill()
         daemon.start()
-        with channel_to(daemon) as channel:
+        with channel_to(daemon.url) as channel:
             assert drained(channel, "q3") == ["m"]
-            assert depth(channel, "before") == 0
+            assert ready_count(channel, "before") == 0
 
 
 class TestOrders:
     @pytest.mark.acceptance
     @both
     def test_priorities(self, daemon: BrokerProcess, restart: Restart) -> None:
-        with channel_to(daemon) as channel:
+        with channel_to(daemon.url) as channel:
             channel.queue_declare("q", durable=True, arguments={"x-max-priority": 9})
             for priority in (1, 9, 5, 9, 1):
                 publish(channel, "q", str(priority), priority=priority)
         restart(daemon)
-        with channel_to(daemon) as channel:
+        with channel_to(daemon.url) as channel:
             publish(channel, "q", "7", priority=7)
             assert drained(channel, "q") == ["9", "9", "7", "5", "1", "1"]
 
@@ -466,7 +441,7 @@ class TestOrders:
         bodies = [f"{number:03}" for number in range(len(priorities))]
         levels = [min(priority or 0, 4) for priority in priorities]
         expected = sorted(bodies, key=lambda body: (-levels[int(body)], body))
-        with channel_to(daemon) as channel:
+        with channel_to(daemon.url) as channel:
             channel.queue_declare("later", durable=True)
             channel.queue_declare("q", durable=True, arguments={"x-max-priority": 4})
             for body, priority in zip(bodies, priorities, strict=True):
@@ -474,8 +449,8 @@ class TestOrders:
                 publish(channel, "q", body, priority=priority, expiration=expiration)
         for _ in range(2):
             restart(daemon)
-            with channel_to(daemon) as channel:
-                assert depth(channel, "q") == len(expected)
+            with channel_to(daemon.url) as channel:
+                assert ready_count(channel, "q") == len(expected)
                 tags = []
                 for body in expected[:20]:
                     method, properties, octets = channel.basic_get("q")
@@ -488,7 +463,7 @@ class TestOrders:
                 publish(channel, "later", "x")  # confirmed, and so is all before it
                 del expected[:20:2]
         restart(daemon)
-        with channel_to(daemon) as channel:
+        with channel_to(daemon.url) as channel:
             method, _, octets = channel.basic_get("q")
             assert method.redelivered
             assert octets.decode() == expected.pop(0)
@@ -498,40 +473,40 @@ class TestOrders:
     @pytest.mark.acceptance
     @both
     def test_sorted(self, daemon: BrokerProcess, restart: Restart) -> None:
-        with channel_to(daemon) as channel:
+        with channel_to(daemon.url) as channel:
             channel.queue_declare("q", durable=True, arguments={"x-sort-key": "k"})
             for key in ("m", "a", "z"):
                 publish(channel, "q", key, headers={"k": key})
         restart(daemon)
-        with channel_to(daemon) as channel:
+        with channel_to(daemon.url) as channel:
             publish(channel, "q", "n", headers={"k": "n"})
             assert drained(channel, "q") == ["a", "m", "n", "z"]
 
     @pytest.mark.acceptance
     @both
     def test_last_values(self, daemon: BrokerProcess, restart: Restart) -> None:
-        with channel_to(daemon) as channel:
+        with channel_to(daemon.url) as channel:
             channel.queue_declare("q", durable=True, arguments={"x-last-value-key": "k"})
             for body, key in (("a1", "a"), ("b1", "b"), ("a2", "a")):
                 publish(channel, "q", body, headers={"k": key})
         restart(daemon)
-        with channel_to(daemon) as channel:
-            assert depth(channel, "q") == 2
+        with channel_to(daemon.url) as channel:
+            assert ready_count(channel, "q") == 2
             publish(channel, "q", "b2", headers={"k": "b"})
             assert drained(channel, "q") == ["a2", "b2"]
 
     @pytest.mark.acceptance
     @both
     def test_a_stream_goes_on_at_its_offset(self, daemon: BrokerProcess, restart: Restart) -> None:
-        with channel_to(daemon) as channel:
+        with channel_to(daemon.url) as channel:
             channel.queue_declare("s", durable=True, arguments={"x-queue-type": "stream"})
             publish(channel, "s", *map(str, range(5)))
         restart(daemon)
-        with channel_to(daemon) as channel:
+        with channel_to(daemon.url) as channel:
             publish(channel, "s", "5")
             channel.basic_qos(prefetch_count=10)
             channel.basic_consume("s", lambda *_: None, arguments={"x-stream-offset": 3})
-        with channel_to(daemon) as channel:
+        with channel_to(daemon.url) as channel:
             channel.basic_qos(prefetch_count=10)
             read: list[tuple[int, str]] = []
             consumed = channel.consume(
@@ -549,7 +524,7 @@ class TestOrders:
 class TestTime:
     @pytest.mark.acceptance
     def test_a_time_to_live_goes_on_while_nobody_looks(self, daemon: BrokerProcess) -> None:
-        with channel_to(daemon) as channel:
+        with channel_to(daemon.url) as channel:
             arguments = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}
             channel.queue_declare("q", durable=True, arguments=arguments)
             channel.queue_declare("dead", durable=True)
@@ -559,21 +534,21 @@ class TestTime:
         daemon.kill()
         wait_for(lambda: time.monotonic() > published + 0.5, DEADLINE_S, "the time to run out")
         daemon.start()
-        with channel_to(daemon) as channel:
-            wait_for(lambda: depth(channel, "dead"), DEADLINE_S, "the dead letter")
+        with channel_to(daemon.url) as channel:
+            wait_for(lambda: ready_count(channel, "dead"), DEADLINE_S, "the dead letter")
             assert drained(channel, "dead") == ["short"]
             assert drained(channel, "q") == ["long"]
 
     @pytest.mark.acceptance
     @both
     def test_what_was_held_is_held(self, daemon: BrokerProcess, restart: Restart) -> None:
-        with channel_to(daemon) as channel:
+        with channel_to(daemon.url) as channel:
             channel.queue_declare("q", durable=True, arguments={"x-hold-on-publish": True})
             later = int(time.time() * 1000) + 3_600_000
             publish(channel, "q", "later", headers={"x-qpid-not-valid-before": later})
             publish(channel, "q", "now")
         restart(daemon)
-        with channel_to(daemon) as channel:
+        with channel_to(daemon.url) as channel:
             assert drained(channel, "q") == ["now"]
             assert channel.queue_delete("q").method.message_count == 1
 
@@ -581,7 +556,7 @@ class TestTime:
 @pytest.mark.acceptance
 @both
 def test_dead_letters_keep_their_history(daemon: BrokerProcess, restart: Restart) -> None:
-    with channel_to(daemon) as channel:
+    with channel_to(daemon.url) as channel:
         arguments = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}
         channel.queue_declare("q", durable=True, arguments=arguments)
         channel.queue_declare(
@@ -594,8 +569,8 @@ def test_dead_letters_keep_their_history(daemon: BrokerProcess, restart: Restart
         channel.queue_declare("other", durable=True)
         publish(channel, "other", "x")
     restart(daemon)
-    with channel_to(daemon) as channel:
-        assert depth(channel, "q") == 0
+    with channel_to(daemon.url) as channel:
+        assert ready_count(channel, "q") == 0
         method, properties, _ = channel.basic_get("dead")
         (death,) = properties.headers["x-death"]
         assert (death["queue"], death["reason"], death["count"]) == ("q", "rejected", 1)
@@ -627,8 +602,8 @@ def test_many_messages_over_many_files_and_many_restarts(daemon: BrokerProcess) 
             channel.basic_ack(method.delivery_tag)
         channel.tx_commit()
         connection.close()
-        (kill_and_start if restarts % 2 else stop_and_start)(daemon)
-    with channel_to(daemon) as channel:
+        (daemon.restart_by_kill if restarts % 2 else daemon.restart)()
+    with channel_to(daemon.url) as channel:
         assert drained(channel, "q") == expected
 
 
@@ -652,13 +627,13 @@ def test_a_second_broker_on_the_directory_is_a_sentence_and_exit_status_1(
     expected = f"{daemon.data_dir}: in use by the broker with process id {daemon.process.pid}"
     assert f"hareline: {expected}" in ended.stderr
     assert "Traceback" not in ended.stderr
-    with channel_to(daemon) as channel:
+    with channel_to(daemon.url) as channel:
         channel.queue_declare("q", durable=True)
 
 
 @pytest.mark.acceptance
 def test_removing_the_lock_file_lets_no_second_broker_in(daemon: BrokerProcess) -> None:
-    with channel_to(daemon) as channel:
+    with channel_to(daemon.url) as channel:
         channel.queue_declare("q", durable=True)
         publish(channel, "q", "before")
     (daemon.data_dir / "lock").unlink()
@@ -667,10 +642,10 @@ def test_removing_the_lock_file_lets_no_second_broker_in(daemon: BrokerProcess) 
         assert ended.returncode == 1
         assert f"hareline: {daemon.data_dir}: in use by another process, prob" in ended.stderr
         assert "Traceback" not in ended.stderr
-    with channel_to(daemon) as channel:
+    with channel_to(daemon.url) as channel:
         publish(channel, "q", "after")
     daemon.restart()
-    with channel_to(daemon) as channel:
+    with channel_to(daemon.url) as channel:
         assert drained(channel, "q") == ["before", "after"]
 
 
@@ -678,7 +653,7 @@ class TestDamage:
     @pytest.fixture
     def damaged(self, daemon: BrokerProcess) -> BrokerProcess:
         """Stopped, with a journal in which the second of three messages is damaged."""
-        with channel_to(daemon) as channel:
+        with channel_to(daemon.url) as channel:
             channel.queue_declare("q", durable=True)
             publish(channel, "q", "first", "second" * 100, "third")
         daemon.stop()
@@ -709,7 +684,7 @@ class TestDamage:
         damaged.config_path.write_text(f'{SMALL_SEGMENTS}on_corruption = "{policy}"\n')
         damaged.start()
         assert '"JRN-1004"' in damaged.log_tail()
-        with channel_to(damaged) as channel:
+        with channel_to(damaged.url) as channel:
             assert drained(channel, "q") == left
         damaged.config_path.write_text(SMALL_SEGMENTS)
         damaged.restart()  # it is sound again
@@ -736,7 +711,7 @@ def test_definitions_of_a_newer_version_are_a_sentence_and_exit_status_1(
 def test_empty_definitions_beside_a_journal_are_a_sentence_and_exit_status_1(
     daemon: BrokerProcess, policy: str
 ) -> None:
-    with channel_to(daemon) as channel:
+    with channel_to(daemon.url) as channel:
         channel.queue_declare("q", durable=True)
         publish(channel, "q", "kept")
     daemon.stop()
@@ -750,14 +725,14 @@ def test_empty_definitions_beside_a_journal_are_a_sentence_and_exit_status_1(
     assert "Traceback" not in ended.stderr
     definitions.write_bytes(whole)
     daemon.start()
-    with channel_to(daemon) as channel:
+    with channel_to(daemon.url) as channel:
         assert drained(channel, "q") == ["kept"]
 
 
 @pytest.mark.acceptance
 def test_in_memory_nothing_is_kept_and_nothing_is_written(start_daemon: StartDaemon) -> None:
     daemon = start_daemon('[storage]\nkind = "memory"\n')
-    with channel_to(daemon) as channel:
+    with channel_to(daemon.url) as channel:
         channel.queue_declare("q", durable=True)
         publish(channel, "q", "m")
     assert list(daemon.data_dir.iterdir()) == []
@@ -785,7 +760,7 @@ def test_a_full_disk_blocks_publishers_until_there_is_room(start_daemon: StartDa
     assert told == ["low on disk"]
     daemon.reload(low.replace("1.0", "1000"))
     wait_for(lambda: look() and "unblocked" in told, DEADLINE_S, "connection.unblocked")
-    wait_for(lambda: depth(channel, "q"), DEADLINE_S, "what was published while it was full")
+    wait_for(lambda: ready_count(channel, "q"), DEADLINE_S, "what was published while it was full")
     connection.close()
     log = daemon.log_tail()
     assert '"DSK-1001"' in log
@@ -797,7 +772,7 @@ def test_told_to_stop_before_it_has_started_it_stops(tmp_path: Path) -> None:
     """SIGTERM as early as it is listened to; whichever comes first, the end is a good one."""
     daemon = BrokerProcess(tmp_path, SMALL_SEGMENTS)
     daemon.start()
-    with channel_to(daemon) as channel:
+    with channel_to(daemon.url) as channel:
         channel.queue_declare("q", durable=True)
         publish(channel, "q", *map(str, range(200)))
     daemon.stop()
@@ -815,7 +790,7 @@ def test_told_to_stop_before_it_has_started_it_stops(tmp_path: Path) -> None:
     assert '"BRK-1005"' in log
     assert "Traceback" not in log
     daemon.start()
-    with channel_to(daemon) as channel:
+    with channel_to(daemon.url) as channel:
         assert drained(channel, "q") == list(map(str, range(200)))
     daemon.stop()
 
@@ -836,13 +811,13 @@ def test_messages_that_expire_during_an_orderly_stop_are_in_one_queue_or_the_oth
     channel.queue_declare("q", durable=True, arguments=arguments)
     for number in range(count):
         publish(channel, "q", str(number), expiration=str(500 + number * 7919 % 2_500))
-    wait_for(lambda: depth(channel, "dead") > count // 10, DEADLINE_S, "the first to expire")
+    wait_for(lambda: ready_count(channel, "dead") > count // 10, DEADLINE_S, "the first to expire")
     connection.close()
     daemon.stop()
     daemon.start()
-    with channel_to(daemon) as channel:
-        wait_for(lambda: depth(channel, "q") == 0, DEADLINE_S, "the last to expire")
-        wait_for(lambda: depth(channel, "dead") >= count, DEADLINE_S, "their dead letters")
+    with channel_to(daemon.url) as channel:
+        wait_for(lambda: ready_count(channel, "q") == 0, DEADLINE_S, "the last to expire")
+        wait_for(lambda: ready_count(channel, "dead") >= count, DEADLINE_S, "their dead letters")
         assert sorted(drained(channel, "dead"), key=int) == [str(each) for each in range(count)]
 
 

@@ -65,17 +65,12 @@ def expect_none_in(octets: bytes, where: str) -> None:
 @pytest.fixture(scope="module")
 def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     """A broker that has seen every secret."""
-    daemon = BrokerProcess(tmp_path_factory.mktemp("daemon"), CONFIG)
-    try:
-        daemon.start()
+    with BrokerProcess(tmp_path_factory.mktemp("daemon"), CONFIG) as daemon:
         _log_in_over_amqp(daemon)
         _log_in_over_http(daemon)
         _use_the_command_line(daemon)
         _reload_what_is_wrong(daemon)
         yield daemon
-        daemon.stop()
-    finally:
-        daemon.kill()
 
 
 def _log_in_over_amqp(daemon: BrokerProcess) -> None:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
-import pika
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
 from tests.support.broker_process import BrokerProcess
 from tests.support.http_api import HttpApi
+from tests.support.pika_calls import channel_to
 from tests.support.waiting import wait_for
 
 from .conftest import StartDaemon
@@ -23,16 +21,6 @@ STREAM = {"x-queue-type": "stream", "x-max-length-bytes": 50}
 @pytest.fixture
 def daemon(start_daemon: StartDaemon) -> BrokerProcess:
     return start_daemon()
-
-
-@contextmanager
-def channel_to(daemon: BrokerProcess) -> Iterator[BlockingChannel]:
-    """With confirms, so that a publish returns when it is safe."""
-    connection = pika.BlockingConnection(pika.URLParameters(daemon.url))
-    channel = connection.channel()
-    channel.confirm_delivery()
-    yield channel
-    connection.close()
 
 
 def ask(daemon: BrokerProcess, path: str = "", method: str = "GET", **fields: object) -> Any:
@@ -57,7 +45,7 @@ def size(channel: BlockingChannel) -> int:
 def test_an_orderly_stop_keeps_the_last_position_and_the_pin_goes_on(
     daemon: BrokerProcess,
 ) -> None:
-    with channel_to(daemon) as channel:
+    with channel_to(daemon.url) as channel:
         channel.queue_declare("s", durable=True, arguments=STREAM)
         publish(channel, 5)
         ask(daemon, "/gone", "PUT", offset=1)
@@ -67,7 +55,7 @@ def test_an_orderly_stop_keeps_the_last_position_and_the_pin_goes_on(
         ask(daemon, "/pinned", "PUT", offset=2, pin=True)
     daemon.restart()
     assert offsets(daemon) == {"free": 5, "pinned": 2}
-    with channel_to(daemon) as channel:
+    with channel_to(daemon.url) as channel:
         publish(channel, 15)
         assert size(channel) == 18  # two before the pin have gone, eight are beyond the limit
         ask(daemon, "/pinned", "PUT", offset=2)
@@ -76,7 +64,7 @@ def test_an_orderly_stop_keeps_the_last_position_and_the_pin_goes_on(
 
 @pytest.mark.acceptance
 def test_a_crash_costs_a_second_of_reports_at_most(daemon: BrokerProcess) -> None:
-    with channel_to(daemon) as channel:
+    with channel_to(daemon.url) as channel:
         channel.queue_declare("s", durable=True, arguments=STREAM)
         publish(channel, 5)
         for offset in range(5):
@@ -97,7 +85,7 @@ def test_a_crash_costs_a_second_of_reports_at_most(daemon: BrokerProcess) -> Non
 
 @pytest.mark.acceptance
 def test_readers_of_a_deleted_stream_are_gone_after_a_restart(daemon: BrokerProcess) -> None:
-    with channel_to(daemon) as channel:
+    with channel_to(daemon.url) as channel:
         channel.queue_declare("s", durable=True, arguments=STREAM)
         ask(daemon, "/r", "PUT", offset=0)
         channel.queue_delete("s")

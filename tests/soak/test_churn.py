@@ -7,7 +7,6 @@ docs/architecture.md, "Memory".
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -31,33 +30,16 @@ pytestmark = [
 ]
 
 
-@pytest.fixture
-def daemon(tmp_path: Path) -> Iterator[BrokerProcess]:
-    daemon = BrokerProcess(tmp_path)
-    try:
-        daemon.start()
-        yield daemon
-        daemon.stop()
-    finally:
-        daemon.kill()
-
-
-def resident_bytes(daemon: BrokerProcess) -> int:
-    assert daemon.process is not None
-    pages = int(Path(f"/proc/{daemon.process.pid}/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE")
-
-
 def test_connections_with_names_of_their_own_take_no_memory_for_ever(
     daemon: BrokerProcess,
 ) -> None:
     churn = Churn((daemon.host, daemon.port))
-    first = resident_bytes(daemon)
+    first = daemon.resident_bytes
     print(f"\n{0:>8} connections: {first / 1e6:.1f} MB")
     samples: list[tuple[int, int]] = []
     for share in SHARES:
         churn.run(round(CONNECTIONS * share) - churn.count)
-        samples.append((churn.count, resident_bytes(daemon)))
+        samples.append((churn.count, daemon.resident_bytes))
         print(f"{churn.count:>8} connections: {samples[-1][1] / 1e6:.1f} MB")
     assert samples[-1][1] - first < GROWTH_LIMIT_BYTES, samples
     late = [size for count, size in samples if count >= FULL_FROM]

@@ -15,7 +15,6 @@ import socket
 import statistics
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pika
@@ -176,38 +175,22 @@ class Probe(threading.Thread):
         return taken[int(len(taken) * 0.99)] * 1000 if taken else 0.0
 
 
-@pytest.fixture
-def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
-    process = BrokerProcess(tmp_path)
-    try:
-        process.start()
-        yield process
-        process.stop()
-    finally:
-        process.kill()
-
-
-def _resident_bytes(process_id: int) -> int:
-    pages = int(Path(f"/proc/{process_id}/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE")
-
-
 def _open_files(process_id: int) -> int:
     return len(list(Path(f"/proc/{process_id}/fd").iterdir()))
 
 
-def test_nothing_is_lost_repeated_or_left_behind(broker: BrokerProcess) -> None:
-    assert broker.process is not None
-    process_id = broker.process.pid
-    with pika.BlockingConnection(pika.URLParameters(broker.url)) as connection:
+def test_nothing_is_lost_repeated_or_left_behind(daemon: BrokerProcess) -> None:
+    assert daemon.process is not None
+    process_id = daemon.process.pid
+    with pika.BlockingConnection(pika.URLParameters(daemon.url)) as connection:
         connection.channel().exchange_declare(EXCHANGE, "topic")
     files_before = _open_files(process_id)
 
     has_failed = threading.Event()
-    address = (broker.host, broker.port)
-    http = (broker.host, broker.management_port or 0)
-    workers = [Worker(broker.url, address, http, seed, has_failed) for seed in range(WORKERS)]
-    probe = Probe(broker.url)
+    address = (daemon.host, daemon.port)
+    http = (daemon.host, daemon.management_port or 0)
+    workers = [Worker(daemon.url, address, http, seed, has_failed) for seed in range(WORKERS)]
+    probe = Probe(daemon.url)
     samples: list[tuple[float, int]] = []
     open_files: list[tuple[float, int]] = []
     started = time.monotonic()
@@ -215,7 +198,7 @@ def test_nothing_is_lost_repeated_or_left_behind(broker: BrokerProcess) -> None:
     for worker in workers:
         worker.start()
     while (elapsed_s := time.monotonic() - started) < SECONDS:
-        samples.append((elapsed_s, _resident_bytes(process_id)))
+        samples.append((elapsed_s, daemon.resident_bytes))
         open_files.append((elapsed_s, _open_files(process_id)))
         if has_failed.wait(SAMPLE_INTERVAL_S):
             break

@@ -16,6 +16,7 @@ import pytest
 
 from hareline.spark.errors import EnvironmentMissing
 from hareline.spark.session import check_environment, session
+from tests.support.broker_process import BrokerProcess
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -90,3 +91,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         with warnings.catch_warnings():  # sockets that Spark leaves open are not later tests'
             warnings.simplefilter("ignore", ResourceWarning)
             gc.collect()
+
+
+@pytest.fixture(scope="module")
+def broker(daemon: BrokerProcess) -> BrokerProcess:
+    return daemon

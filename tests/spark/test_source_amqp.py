@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any, Final
 import pika
 import pytest
 
-from benchmarks.macro.brokers import RabbitMQ, find_rabbitmq
+from benchmarks.macro.brokers import RabbitMQ
 from tests.support.broker_process import BrokerProcess
+from tests.support.rabbitmq_management import installed_rabbitmq
 from tests.support.waiting import wait_for
 
 if TYPE_CHECKING:
@@ -83,18 +84,13 @@ class Peer:
 
 @pytest.fixture(scope="module")
 def hareline(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Peer]:
-    broker = BrokerProcess(tmp_path_factory.mktemp("broker"))
-    broker.start()
-    yield Peer(broker.url, f"http://{broker.host}:{broker.management_port}")
-    broker.stop()
+    with BrokerProcess(tmp_path_factory.mktemp("broker")) as broker:
+        yield Peer(broker.url, broker.management_url)
 
 
 @pytest.fixture(scope="module")
 def rabbitmq() -> Iterator[Peer]:
-    program = find_rabbitmq(may_install=False)
-    if program is None:
-        pytest.skip("rabbitmq-server (Debian) is not installed")
-    with RabbitMQ(program) as server:
+    with RabbitMQ(installed_rabbitmq()) as server:
         yield Peer(server.url)
 
 

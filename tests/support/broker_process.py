@@ -159,6 +159,22 @@ class BrokerProcess(BrokerUnderTest):
         ready = wait_for(self._find_ready_line, START_DEADLINE_S, "the broker's ready line")
         self.port = int(ready[1])
 
+    def __enter__(self) -> BrokerProcess:
+        try:
+            self.start()
+        except BaseException:
+            self.kill()
+            raise
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """`stop`; `kill` after a failure, or if the end was none."""
+        try:
+            if kind is None:
+                self.stop()
+        finally:
+            self.kill()
+
     def stop(self) -> None:
         """SIGTERM, wait, and hold the daemon to a clean end; raises `BrokerFailed`."""
         process, self.process = self.process, None
@@ -227,6 +243,13 @@ class BrokerProcess(BrokerUnderTest):
     def management_url(self) -> str:
         """``http://host:port`` of the HTTP API."""
         return f"http://{self.host}:{self.management_port}"
+
+    @property
+    def resident_bytes(self) -> int:
+        """Memory of the daemon that is in use, by Linux's /proc."""
+        assert self.process is not None
+        pages = int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE")
 
     def check_log(self) -> None:
         """Raise `BrokerFailed` if a traceback was logged since the last look."""

@@ -18,7 +18,8 @@ class RecordingConsumer(Consumer):
     """``room`` is what its output still takes, in octets of content; below 0 it is full.
 
     ``batches`` holds each hand-over, ``bodies`` everything it was ever given, ``unacked`` what was
-    delivered and is not settled yet.
+    delivered and is not settled yet. Consumers of one ``channel`` share a port: it takes down what
+    all of them were given, in order.
     """
 
     def __init__(
@@ -50,10 +51,15 @@ class RecordingConsumer(Consumer):
         self.redelivered: list[bool] = []
         self.unacked: list[QueueEntry] = []
         self.room = UNLIMITED
+        self.channel: list[bytes] | None = None
         self.is_suspended = False
         self.is_told_of_end = False
 
     # ------------------------------------------------------- the dispatcher's side
+
+    @property
+    def delivery_port(self) -> object:
+        return self if self.channel is None else id(self.channel)
 
     def deliver(self, entries: list[QueueEntry]) -> int:
         assert entries, "an empty hand-over"
@@ -65,6 +71,8 @@ class RecordingConsumer(Consumer):
         taken = entries[:count]
         self.batches.append(taken)
         self.bodies += [entry.message.body for entry in taken]  # now: later they may be gone
+        if self.channel is not None:
+            self.channel += self.bodies[-count:]
         self.redelivered += [entry.delivery_count > 0 for entry in taken]
         if self.acknowledges:
             for entry in taken:

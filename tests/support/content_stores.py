@@ -13,12 +13,11 @@ from hareline.errors import StoreError
 from hareline.events import Event
 from hareline.message import TRANSIENT, UNWRITTEN, Message
 from hareline.queues.core.entry import SETTLED
-from hareline.queues.core.environment import QueueEnvironment
 from hareline.queues.orders.order import EntryOrder
 from hareline.queues.orders.window import Paging
 from hareline.queues.queue import Queue
 from hareline.storage.interface import SPOOLED, ContentStore, MessageStore, QueueLedger, StoredEntry
-from tests.support.timers import ManualTimers
+from tests.support.timers import ManualTimers, queue_environment
 from tests.support.turns import ManualTurn
 
 
@@ -212,13 +211,9 @@ class PagedQueue:
         self.content_store = self.store.memory
         self.timers = ManualTimers(on_rung=self.turn.run)
         reports = self.reports = list[tuple[Event, dict[str, object]]]()
-        self.environment = QueueEnvironment(
-            clock=self.timers.clock,
-            timers=self.timers,
+        self.environment = queue_environment(
+            self.timers,
             report=lambda event, **fields: reports.append((event, fields)),
-            route=lambda *_: ((), ()),
-            on_admission_changed=lambda: None,
-            vhost_name="/",
             store=self.store,
         )
         self.turn.write_pending = self.store.write_pending

@@ -9,17 +9,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from hareline.events import Event
 from hareline.message import Message, Table
-from hareline.queues.core.environment import QueueEnvironment
 from hareline.queues.dead_letters.dead_letters import DeadLetters
 from hareline.queues.dead_letters.targets import find_targets
 from hareline.queues.orders.fifo import FifoOrder
 from hareline.queues.policies.overflow import Overflow
 from hareline.queues.queue import Queue
-from hareline.storage.memory import MemoryStore
 from tests.support.messages import make_message
-from tests.support.timers import ManualTimers
+from tests.support.timers import ManualTimers, queue_environment
 from tests.support.turns import ManualTurn
 
 
@@ -32,21 +29,9 @@ class SmallBroker:
         self.queues: dict[str, Queue] = {}
         self.bindings: dict[str, dict[str, list[Queue]]] = {}
         self.routed: list[tuple[str, list[str], Message]] = []
-        self.environment = QueueEnvironment(
-            clock=self.timers.clock,
-            timers=self.timers,
-            report=self._report,
-            route=lambda *asked: (self.route(*asked), ()),
-            on_admission_changed=self._on_guard_changed,
-            vhost_name="/",
-            store=MemoryStore(),
+        self.environment = queue_environment(
+            self.timers, route=lambda *asked: (self.route(*asked), ())
         )
-
-    def _report(self, event: Event, **fields: object) -> None:
-        """Nobody reads the log here."""
-
-    def _on_guard_changed(self) -> None:
-        """No publisher remembers anything here."""
 
     def route(self, exchange: str, keys: list[str], message: Message) -> tuple[Queue, ...]:
         self.routed.append((exchange, list(keys), message))

@@ -49,13 +49,18 @@ class ManagedRabbitMQ(RabbitMQ):
             return False
 
 
-@contextmanager
-def managed_rabbitmq() -> Iterator[ManagedRabbitMQ]:
-    """A node that runs; skips the test where it is not installed."""
+def installed_rabbitmq() -> str:
+    """The program of a RabbitMQ; skips the test where it is not installed."""
     program = find_rabbitmq(may_install=False)
     if program is None:
         pytest.skip("rabbitmq-server (Debian) is not installed")
-    node = ManagedRabbitMQ(program)
+    return program
+
+
+@contextmanager
+def managed_rabbitmq() -> Iterator[ManagedRabbitMQ]:
+    """A node that runs."""
+    node = ManagedRabbitMQ(installed_rabbitmq())
     with node:
         wait_for(node.answers, START_DEADLINE_S, "RabbitMQ's HTTP API")
         yield node

@@ -7,17 +7,15 @@ from typing import cast
 from hareline.events import Event
 from hareline.message import Message
 from hareline.queues.core.entry import QueueEntry
-from hareline.queues.core.environment import QueueEnvironment
 from hareline.queues.dead_letters.dead_letters import DeadLetters
 from hareline.queues.orders.fifo import FifoOrder
 from hareline.queues.orders.order import EntryOrder
 from hareline.queues.policies.expiry import Expiry
 from hareline.queues.policies.hold import Hold
 from hareline.queues.queue import Queue
-from hareline.storage.memory import MemoryStore
 from hareline.wire.table import Table
 from tests.support.messages import make_message
-from tests.support.timers import ManualTimers
+from tests.support.timers import ManualTimers, queue_environment
 from tests.support.turns import ManualTurn
 
 
@@ -47,14 +45,8 @@ class TimedQueue:
         self.timers = ManualTimers(on_rung=self.turn.run)
         self.clock = self.timers.clock
         self.reports: list[Event] = []
-        self.environment = QueueEnvironment(
-            clock=self.clock,
-            timers=self.timers,
-            report=lambda event, **_: self.reports.append(event),
-            route=lambda *_: ((), ()),
-            on_admission_changed=lambda: None,
-            vhost_name="/",
-            store=MemoryStore(),
+        self.environment = queue_environment(
+            self.timers, report=lambda event, **_: self.reports.append(event)
         )
         order = FifoOrder() if order is None else order  # an empty one is false
         self.queue = Queue("q", order, self.turn, environment=self.environment)

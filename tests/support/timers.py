@@ -1,6 +1,6 @@
 """Timers that ring when a test moves the clock; they stand for ``hareline.net.timers.LoopTimers``.
 
-Used by the unit tests of everything that waits for an instant.
+``queue_environment`` is what a queue needs beside them that stands by itself.
 """
 
 from __future__ import annotations
@@ -8,8 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from heapq import heappop, heappush
 from itertools import count
+from typing import Any
 
 from hareline.clock import ManualClock
+from hareline.queues.core.environment import QueueEnvironment
+from hareline.storage.memory import MemoryStore
 
 
 class ManualTimer:
@@ -69,3 +72,15 @@ class ManualTimers:
     @property
     def _now_ms(self) -> int:
         return round(self.clock.monotonic_s * 1000)
+
+
+def queue_environment(timers: ManualTimers, **others: Any) -> QueueEnvironment:
+    """One in which nothing is routed, kept or reported, but for what ``others`` say."""
+    parts: dict[str, Any] = {
+        "report": lambda *_, **__: None,
+        "route": lambda *_: ((), ()),
+        "on_admission_changed": lambda: None,
+        "vhost_name": "/",
+        "store": MemoryStore(),
+    }
+    return QueueEnvironment(clock=timers.clock, timers=timers, **(parts | others))

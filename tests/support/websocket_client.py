@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from functools import partial
 
 from wsproto import WSConnection
 from wsproto.connection import ConnectionState, ConnectionType
@@ -22,6 +23,8 @@ from wsproto.events import (
     RejectConnection,
     Request,
 )
+
+from .relay import Forwarder
 
 PATH = "/ws/amqp"
 TIMEOUT_S = 60.0
@@ -114,33 +117,22 @@ class WebSocketClient:
         return event
 
 
-class _Tunnel:
+class _Tunnel(Forwarder):
     """Accepts TCP, and puts what comes into messages of ``piece`` octets at most."""
 
     def __init__(self, address: tuple[str, int], headers: Headers, piece: int) -> None:
         self._target = address
         self._headers = headers
         self._piece = piece
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        host, port = self._listener.getsockname()
-        self.address: tuple[str, int] = (host, port)
-        self._sockets: list[socket.socket] = []
-        self._threads = [threading.Thread(target=self._accept)]
-        self._threads[0].start()
+        super().__init__()
 
-    def _accept(self) -> None:
-        while True:
-            try:
-                near, _ = self._listener.accept()
-            except OSError:  # closed
-                return
-            far = WebSocketClient(self._target, self._headers)
-            far.socket.settimeout(None)
-            self._sockets += [near, far.socket]
-            lock = threading.Lock()
-            for pump in (self._go_out, self._come_back):
-                self._threads.append(threading.Thread(target=pump, args=(near, far, lock)))
-                self._threads[-1].start()
+    def go_on(self, near: socket.socket) -> tuple[socket.socket, Sequence[Callable[[], None]]]:
+        far = WebSocketClient(self._target, self._headers)
+        far.socket.settimeout(None)
+        lock = threading.Lock()
+        return far.socket, [
+            partial(pump, near, far, lock) for pump in (self._go_out, self._come_back)
+        ]
 
     def _go_out(self, near: socket.socket, far: WebSocketClient, lock: threading.Lock) -> None:
         with suppress(OSError):
@@ -163,28 +155,11 @@ class _Tunnel:
         with suppress(OSError):
             near.shutdown(socket.SHUT_WR)
 
-    def close(self) -> None:
-        """End all connections and threads."""
-        with suppress(OSError):
-            self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
-        self._threads[0].join(TIMEOUT_S)
-        for each in self._sockets:
-            with suppress(OSError):
-                each.shutdown(socket.SHUT_RDWR)
-        for thread in self._threads:
-            thread.join(TIMEOUT_S)
-        for each in self._sockets:
-            each.close()
-
 
 @contextmanager
 def tunnel(
     address: tuple[str, int], headers: Headers = (), piece: int = _READ_OCTETS
 ) -> Iterator[tuple[str, int]]:
     """A TCP address whose connections go on to the broker by WebSocket."""
-    made = _Tunnel(address, headers, piece)
-    try:
+    with closing(_Tunnel(address, headers, piece)) as made:
         yield made.address
-    finally:
-        made.close()

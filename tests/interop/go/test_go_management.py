@@ -24,14 +24,9 @@ CASES = cases_of(MODULE)
 
 @pytest.fixture(scope="module")
 def suite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SuiteRun]:
-    broker = BrokerProcess(tmp_path_factory.mktemp("broker"))
-    broker.start()
-    try:
+    with BrokerProcess(tmp_path_factory.mktemp("broker")) as broker:
         address = f"http://127.0.0.1:{broker.management_port}"
         yield run_module(MODULE, (1, 21), {"MANAGEMENT_URL": address})
-        broker.stop()
-    finally:
-        broker.kill()
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -57,13 +57,8 @@ def jms_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerUnder
     if url:
         yield ForeignBroker(url)
         return
-    daemon = BrokerProcess(tmp_path_factory.mktemp("jms-broker"), USERS_CONFIG)
-    try:
-        daemon.start()
+    with BrokerProcess(tmp_path_factory.mktemp("jms-broker"), USERS_CONFIG) as daemon:
         yield daemon
-        daemon.stop()
-    finally:
-        daemon.kill()
 
 
 @pytest.fixture(scope="module")

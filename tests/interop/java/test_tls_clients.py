@@ -98,13 +98,8 @@ verify_clients = "{verify}"
 port = 0
 management = false
 """
-    process = BrokerProcess(directory, table + USERS_CONFIG)
-    try:
-        process.start()
+    with BrokerProcess(directory, table + USERS_CONFIG) as process:
         yield TlsBroker(process, files, "ann" if is_mutual else None)
-        process.stop()
-    finally:
-        process.kill()
 
 
 # ------------------------------------------------------------------------------ amqplib

@@ -38,10 +38,8 @@ def rabbitmq() -> Iterator[ManagedRabbitMQ]:
 
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
-    made = BrokerProcess(tmp_path, "[auth]\nfailure_delay_s = 0\n")
-    made.start()
-    yield made
-    made.stop()
+    with BrokerProcess(tmp_path, "[auth]\nfailure_delay_s = 0\n") as made:
+        yield made
 
 
 @pytest.fixture

@@ -14,9 +14,10 @@ from typing import Final
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from benchmarks.macro.brokers import RabbitMQ, find_rabbitmq
+from benchmarks.macro.brokers import RabbitMQ
 from tests.support.broker_process import BrokerProcess
 from tests.support.http_api import HttpApi
+from tests.support.rabbitmq_management import installed_rabbitmq
 from tests.support.waiting import wait_for
 
 pika = pytest.importorskip("pika", reason="pika (PyPI) is not installed")
@@ -80,26 +81,18 @@ LABEL_GROUPS: Final = {
 @pytest.fixture
 def here(tmp_path: Path) -> Iterator[tuple[str, str]]:
     """The URLs for AMQP and HTTP of a broker of ours."""
-    broker = BrokerProcess(tmp_path)
-    try:
-        broker.start()
+    with BrokerProcess(tmp_path) as broker:
         yield broker.url, broker.management_url
-        broker.stop()
-    finally:
-        broker.kill()
 
 
 @pytest.fixture
 def there() -> Iterator[tuple[str, str]]:
     """The URLs for AMQP and HTTP of a RabbitMQ with its plugin."""
-    program = find_rabbitmq(may_install=False)
-    if program is None:
-        pytest.skip("rabbitmq-server (Debian) is not installed")
     configuration = (
         "prometheus.tcp.ip = 127.0.0.1\nprometheus.tcp.port = {http_port}\n"
         "collect_statistics_interval = 1000\n"
     )
-    server = RabbitMQ(program, ("rabbitmq_prometheus",), configuration)
+    server = RabbitMQ(installed_rabbitmq(), ("rabbitmq_prometheus",), configuration)
     with server:
         yield server.url, f"http://127.0.0.1:{server.http_port}"
 

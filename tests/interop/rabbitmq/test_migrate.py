@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import signal
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from hareline.cli.migrate.exact_properties import exact_properties
 from tests.support.broker_process import BrokerProcess
 from tests.support.command_line import CommandLine, Done
 from tests.support.http_api import HttpApi
+from tests.support.pika_calls import channel_to
 from tests.support.rabbitmq_management import ManagedRabbitMQ, managed_rabbitmq
 from tests.support.terminal import TerminalProcess
 from tests.support.tls import make_certificates, tls_front
@@ -56,10 +56,8 @@ def rabbitmq(running: ManagedRabbitMQ) -> Iterator[ManagedRabbitMQ]:
 
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
-    made = BrokerProcess(tmp_path)
-    made.start()
-    yield made
-    made.stop()
+    with BrokerProcess(tmp_path) as made:
+        yield made
 
 
 def migrating(
@@ -80,14 +78,6 @@ def migrating(
 def migrated(rabbitmq: ManagedRabbitMQ, broker: BrokerProcess, *arguments: str) -> Done:
     command, words = migrating(rabbitmq, broker, *arguments)
     return command(*words)
-
-
-@contextmanager
-def channel_to(url: str) -> Iterator[Any]:
-    with pika.BlockingConnection(pika.URLParameters(url)) as connection:
-        channel = connection.channel()
-        channel.confirm_delivery()
-        yield channel
 
 
 def fill(url: str, queue: str, count: int, arguments: dict[str, Any]) -> list[bytes]:

@@ -15,9 +15,10 @@ import pytest
 from pamqp import commands, common
 from pamqp.base import Frame
 
-from benchmarks.macro.brokers import RabbitMQ, find_rabbitmq
+from benchmarks.macro.brokers import RabbitMQ
 from benchmarks.macro.client import BrokerUrl
 from tests.support.broker_process import BrokerUnderTest
+from tests.support.rabbitmq_management import installed_rabbitmq
 from tests.support.raw_client import RawClient
 
 from .random_walk import Address, Side, Walk, describe
@@ -29,10 +30,7 @@ STEPS: Final = 40
 @pytest.fixture(scope="module")
 def rabbitmq() -> Iterator[Address]:
     """Where RabbitMQ listens."""
-    program = find_rabbitmq(may_install=False)
-    if program is None:
-        pytest.skip("rabbitmq-server (Debian) is not installed")
-    with RabbitMQ(program) as server:
+    with RabbitMQ(installed_rabbitmq()) as server:
         target = BrokerUrl.parse(server.url)
         yield target.host, target.port
 

@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pyspark
@@ -21,16 +20,6 @@ pytestmark = pytest.mark.acceptance
 
 COUNT = 3_000
 SECONDS_MAX = 240
-
-
-@pytest.fixture
-def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
-    daemon = BrokerProcess(tmp_path)
-    daemon.start()
-    try:
-        yield daemon
-    finally:
-        daemon.stop()
 
 
 def spark_home(folder: Path) -> Path:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -143,16 +143,6 @@ def publish_by_pika(broker: BrokerProcess, queue: str) -> None:
         }
         properties = pika.BasicProperties(headers=headers, priority=3, message_id="by pika")
         channel.basic_publish("amq.topic", "a.größe", b"\x00\x01", properties)
-
-
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    daemon = BrokerProcess(tmp_path_factory.mktemp("contents"))
-    daemon.start()
-    try:
-        yield daemon
-    finally:
-        daemon.stop()
 
 
 def read(spark: SparkSession, broker: BrokerProcess, queue: str, **options: str) -> DataFrame:

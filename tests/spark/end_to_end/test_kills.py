@@ -165,16 +165,6 @@ def running(publisher: PersistentPublisher) -> Iterator[None]:
         publisher.stop()
 
 
-@pytest.fixture
-def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
-    daemon = BrokerProcess(tmp_path)
-    daemon.start()
-    try:
-        yield daemon
-    finally:
-        daemon.stop()
-
-
 def patiently(run: Callable[[], T]) -> T:
     """What ``run`` returns, which is called again as long as only a worker was slow."""
     end = time.monotonic() + PROGRESS_S

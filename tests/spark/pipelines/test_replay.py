@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -38,16 +38,6 @@ NESTED = encode_table(
         "list": [1, "x", {"deep": [b"y", None, True]}],
     }
 )
-
-
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    daemon = BrokerProcess(tmp_path_factory.mktemp("replay"))
-    daemon.start()
-    try:
-        yield daemon
-    finally:
-        daemon.stop()
 
 
 def archived(queue: str, offset: int, **columns: Any) -> dict[str, Any]:

@@ -51,16 +51,6 @@ class SinkOnly(DataSource):
         return make_stream_writer(dict(self.options), schema, overwrite)
 
 
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    daemon = BrokerProcess(tmp_path_factory.mktemp("sink"))
-    daemon.start()
-    try:
-        yield daemon
-    finally:
-        daemon.stop()
-
-
 @pytest.fixture
 def session(spark: SparkSession) -> Iterator[SparkSession]:
     """The session, with the sink, and with small record batches."""

@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-
 from hareline.broker.vhost import VirtualHost
 from hareline.queues.core.archiving import archive_message, archives_of
 from hareline.queues.queue import Queue
 from tests.support.messages import make_message
-from tests.support.turns import ManualTurn
-from tests.support.vhosts import declare, make_vhost
-
-
-@pytest.fixture
-def vhost() -> VirtualHost:
-    return make_vhost(ManualTurn())
+from tests.support.vhosts import declare
 
 
 def stream(vhost: VirtualHost, name: str, archive: str | None = None) -> Queue:

@@ -23,11 +23,6 @@ from tests.support.vhosts import ME, MESSAGE, bind, declare, declare_exchange, m
 RESERVED_PREDECLARED = sorted({name for name, _, _ in PREDECLARED})
 
 
-@pytest.fixture
-def vhost() -> VirtualHost:
-    return make_vhost(ManualTurn())
-
-
 def text_of(error: pytest.ExceptionInfo[AmqpError]) -> str:
     return str(error.value.args[0])
 

@@ -9,7 +9,6 @@ import pytest
 
 from hareline.broker.delayed_queues import delay_queue_name
 from hareline.broker.restoring import restore_entries
-from hareline.broker.vhost import VirtualHost
 from hareline.errors import AccessRefused, PreconditionFailed, ResourceLocked, StoreError
 from hareline.message import BlindAddress, Message
 from hareline.queues.policies.delay import SENT_PER_STEP
@@ -17,30 +16,21 @@ from hareline.queues.queue import Queue
 from hareline.wire.table import SignedInt, Table
 from tests.support.content_stores import PagingStore
 from tests.support.messages import make_message
-from tests.support.stores import FakeDefinitions, FakeStore, persistent
-from tests.support.timers import ManualTimers
-from tests.support.turns import ManualTurn
-from tests.support.vhosts import make_vhost
+from tests.support.vhosts import (
+    NO_ARGUMENTS,
+    StoredVhost,
+    bodies,
+    declare_exchange,
+    make_vhost,
+    offer,
+)
 
 DIRECT: Mapping[str, object] = {"x-delayed-type": "direct"}
-NO_ARGUMENTS: Mapping[str, object] = {}
 WAIT = "amq.delayed.d"
 
 
-class Stand:
-    """A virtual host with the delayed exchange ``d``; messages are published as a channel does."""
-
-    def __init__(self) -> None:
-        self.turn = ManualTurn()
-        self.timers = ManualTimers(on_rung=self.turn.run)
-        self.store = FakeStore()
-        self.definitions = FakeDefinitions()
-        self.vhost = self.new_vhost()
-
-    def new_vhost(self) -> VirtualHost:
-        return make_vhost(
-            self.turn, timers=self.timers, store=self.store, definitions=self.definitions
-        )
+class Stand(StoredVhost):
+    """The delayed exchange ``d``; messages are published as a channel does."""
 
     def exchange(
         self,
@@ -51,12 +41,12 @@ class Stand:
         is_durable: bool = True,
         is_auto_delete: bool = False,
     ) -> None:
-        self.vhost.declare_exchange(
+        declare_exchange(
+            self.vhost,
             name,
             type_name,
             is_durable=is_durable,
             is_auto_delete=is_auto_delete,
-            is_internal=False,
             arguments=arguments,
         )
 
@@ -64,16 +54,14 @@ class Stand:
         self, name: str = "q", key: str = "k", arguments: Mapping[str, object] = NO_ARGUMENTS
     ) -> Queue:
         """A durable queue, bound to ``d``."""
-        queue = self.vhost.declare_queue(
-            name, is_durable=True, is_auto_delete=False, owner=None, arguments=arguments
-        )
+        queue = self.declare(name, arguments)
         self.vhost.bind("d", "queue", queue, key, {})
         return queue
 
     def bind_exchange(self, source: str, destination: str, key: str = "k") -> None:
         self.vhost.bind(source, "exchange", self.vhost.exchange(destination), key, {})
 
-    def publish(
+    def send(
         self,
         body: bytes = b"m",
         delay: object = 1000,
@@ -81,24 +69,24 @@ class Stand:
         exchange: str = "d",
         key: str = "k",
         message: Message | None = None,
-        ttl_ms: int | None = None,
+        ttl_ms: int = 0,
         headers: Mapping[str, object] = NO_ARGUMENTS,
         **properties: Any,
     ) -> int:
-        """Returns how many queues took it."""
+        """Publish a message; returns how many queues took it."""
         if message is None:
             if delay is not None:
                 headers = {"x-delay": delay, **headers}
-            if ttl_ms is not None:
+            if ttl_ms:
                 properties["expiration"] = str(ttl_ms)
-            message = make_message(
-                body, exchange=exchange, routing_key=key, headers=Table(headers), **properties
+            message = self.message(
+                body,
+                ttl_ms=ttl_ms,
+                headers=headers,
+                exchange=exchange,
+                routing_key=key,
+                **properties,
             )
-            message.arrival_ms = self.now_ms
-            if properties.get("delivery_mode") == 2:
-                message = persistent(message)
-            if ttl_ms is not None:
-                message = message.expiring_at(self.now_ms + ttl_ms)
         copies = message.headers.get("CC", [])
         assert isinstance(copies, list)
         keys = [key, *copies, *message.address.blind_keys]
@@ -107,19 +95,9 @@ class Stand:
         )
         assert not is_static
         for queue in queues:
-            if queue.needs_admission or message.expires_at_ms:
-                assert queue.put(message)
-            else:
-                queue.enqueue(message)
+            assert offer(queue, message)
         self.turn.run()
         return len(queues)
-
-    def pass_time(self, milliseconds: int) -> None:
-        self.timers.advance(milliseconds)
-
-    @property
-    def now_ms(self) -> int:
-        return self.timers.clock.now_ms
 
     @property
     def waiting(self) -> Queue:
@@ -133,10 +111,6 @@ def stand() -> Stand:
     return stand
 
 
-def bodies(queue: Queue) -> list[bytes]:
-    return [entry.message.body for entry in queue.lane.ready_entries()]
-
-
 def only(queue: Queue) -> Message:
     (entry,) = queue.lane.ready_entries()
     return entry.message
@@ -148,11 +122,11 @@ def only(queue: Queue) -> Message:
 @pytest.mark.row("S9")
 def test_message_waits_and_then_is_routed(stand: Stand) -> None:
     queue = stand.queue()
-    assert stand.publish(delay=1000) == 1
+    assert stand.send(delay=1000) == 1
     assert stand.waiting.held_count == 1
-    stand.pass_time(999)
+    stand.timers.advance(999)
     assert bodies(queue) == []
-    stand.pass_time(1)
+    stand.timers.advance(1)
     assert bodies(queue) == [b"m"]
     assert stand.waiting.held_count == stand.waiting.ready_count == 0
 
@@ -162,7 +136,7 @@ def test_message_waits_and_then_is_routed(stand: Stand) -> None:
 def test_message_without_a_delay_is_routed_at_once(stand: Stand, delay: object) -> None:
     queue = stand.queue()
     # differs: delay-text
-    stand.publish(delay=delay)
+    stand.send(delay=delay)
     assert bodies(queue) == [b"m"]
     assert only(queue).header("x-delay") == delay  # and is as it came
 
@@ -171,8 +145,8 @@ def test_message_without_a_delay_is_routed_at_once(stand: Stand, delay: object) 
 @pytest.mark.parametrize("delay", [SignedInt(1000), 1000, 1000.7, "1000"])
 def test_delay_is_delivered_negated(stand: Stand, delay: object) -> None:
     queue = stand.queue()
-    stand.publish(delay=delay, headers={"a": "b"}, message_id="id", delivery_mode=1)
-    stand.pass_time(1000)
+    stand.send(delay=delay, headers={"a": "b"}, message_id="id", delivery_mode=1)
+    stand.timers.advance(1000)
     properties = only(queue).properties
     assert properties.headers == {"x-delay": -1000, "a": "b"}
     assert (properties.message_id, properties.delivery_mode) == ("id", 1)
@@ -187,9 +161,9 @@ def test_message_keeps_where_it_was_published_to(stand: Stand) -> None:
     stand.bind_exchange("first", "d")
     stand.bind_exchange("d", "last")
     stand.vhost.bind("last", "queue", queue, "", {})
-    stand.publish(exchange="first")
+    stand.send(exchange="first")
     assert bodies(queue) == []
-    stand.pass_time(1000)
+    stand.timers.advance(1000)
     address = only(queue).address
     assert (address.exchange, address.routing_key) == ("first", "k")
 
@@ -197,18 +171,18 @@ def test_message_keeps_where_it_was_published_to(stand: Stand) -> None:
 @pytest.mark.row("S9")
 def test_it_is_routed_by_the_bindings_of_its_time(stand: Stand) -> None:
     before = stand.queue("before")
-    stand.publish()
+    stand.send()
     stand.vhost.unbind("d", "queue", before, "k", {})
     after = stand.queue("after")
-    stand.pass_time(1000)
+    stand.timers.advance(1000)
     assert (bodies(before), bodies(after)) == ([], [b"m"])
 
 
 def test_shorter_delays_overtake(stand: Stand) -> None:
     queue = stand.queue()
     for delay in (500, 100, 300, 200, 100, 400):
-        stand.publish(b"%d" % delay, delay)
-    stand.pass_time(500)
+        stand.send(b"%d" % delay, delay)
+    stand.timers.advance(500)
     assert bodies(queue) == [b"100", b"100", b"200", b"300", b"400", b"500"]
 
 
@@ -218,8 +192,8 @@ def test_two_delays_on_one_way_are_one(stand: Stand) -> None:
     queue = stand.queue()
     stand.vhost.unbind("d", "queue", queue, "k", {})
     stand.vhost.bind("e", "queue", queue, "k", {})
-    stand.publish()
-    stand.pass_time(1000)
+    stand.send()
+    stand.timers.advance(1000)
     assert bodies(queue) == [b"m"]
 
 
@@ -229,9 +203,9 @@ def test_only_the_part_of_a_route_that_is_delayed_waits(stand: Stand) -> None:
     at_once, later = stand.queue("at once"), stand.queue("later")
     stand.vhost.unbind("d", "queue", at_once, "k", {})
     stand.vhost.bind("first", "queue", at_once, "", {})
-    assert stand.publish(exchange="first") == 2
+    assert stand.send(exchange="first") == 2
     assert (bodies(at_once), bodies(later)) == ([b"m"], [])
-    stand.pass_time(1000)
+    stand.timers.advance(1000)
     assert (bodies(at_once), bodies(later)) == ([b"m"], [b"m"])
     assert only(at_once).header("x-delay") == 1000
 
@@ -250,13 +224,13 @@ def test_delays_of_the_jms_client_reach_their_destination(stand: Stand) -> None:
     )
     stand.vhost.bind("jms.durable.queues", "queue", queue, "work", {})
     stand.vhost.bind("jms.temp.queues", "queue", queue, "work", {})
-    stand.publish(
+    stand.send(
         exchange="x-delayed-jms-message",
         key="work",
         headers={"delayed-exchange": "jms.durable.queues"},
     )
     assert bodies(queue) == []
-    stand.pass_time(1000)
+    stand.timers.advance(1000)
     assert bodies(queue) == [b"m"]
     assert only(queue).headers["x-delay"] == -1000
 
@@ -270,9 +244,9 @@ def test_copies_wait_once_and_go_by_all_keys(stand: Stand) -> None:
         b"m", exchange="d", routing_key="k", headers=Table({"x-delay": 1000, "CC": ["cc"]})
     )
     message = message.replace(address=BlindAddress(message.address, ("bcc",)))
-    assert stand.publish(message=message) == 1
+    assert stand.send(message=message) == 1
     assert stand.waiting.held_count == 1
-    stand.pass_time(1000)
+    stand.timers.advance(1000)
     assert [bodies(queue) for queue in queues] == [[b"m"]] * 3
 
 
@@ -281,8 +255,8 @@ def test_copies_of_an_inner_type_that_matches_once_are_one(stand: Stand) -> None
     for name in ("a", "b", "c"):
         queue = stand.queue(name)
         stand.vhost.bind("r", "queue", queue, "1", {})
-    stand.publish(exchange="r", headers={"CC": [str(n) for n in range(50)]})
-    stand.pass_time(1000)
+    stand.send(exchange="r", headers={"CC": [str(n) for n in range(50)]})
+    stand.timers.advance(1000)
     assert sum(stand.vhost.queues[name].ready_count for name in "abc") == 1
 
 
@@ -291,19 +265,19 @@ def test_alternate_exchange_gets_what_matches_nothing_at_its_time(stand: Stand) 
     stand.exchange("e", arguments={**DIRECT, "alternate-exchange": "spare"})
     queue = stand.queue()
     stand.vhost.bind("spare", "queue", queue, "", {})
-    assert stand.publish(exchange="e") == 1
+    assert stand.send(exchange="e") == 1
     assert bodies(queue) == []
-    stand.pass_time(1000)
+    stand.timers.advance(1000)
     assert bodies(queue) == [b"m"]
 
 
 def test_what_matches_nothing_and_what_is_refused_is_lost(stand: Stand) -> None:
     limits = {"x-max-length": 1, "x-overflow": "reject-publish"}
     queue = stand.queue(arguments=limits)
-    stand.publish(b"1", 1000)
-    stand.publish(b"2", 1001)
-    stand.publish(b"3", 1000, key="elsewhere")
-    stand.pass_time(2000)
+    stand.send(b"1", 1000)
+    stand.send(b"2", 1001)
+    stand.send(b"3", 1000, key="elsewhere")
+    stand.timers.advance(2000)
     assert bodies(queue) == [b"1"]
     assert stand.waiting.held_count == 0
 
@@ -321,7 +295,7 @@ def test_dead_letters_can_be_delayed(stand: Stand) -> None:
     assert entry is not None
     source.reject([entry])
     assert (stand.waiting.held_count, bodies(queue)) == (1, [])
-    stand.pass_time(1000)
+    stand.timers.advance(1000)
     headers = only(queue).headers
     assert headers["x-delay"] == -1000
     assert headers["x-first-death-reason"] == "rejected"
@@ -334,11 +308,11 @@ def test_dead_letters_can_be_delayed(stand: Stand) -> None:
 @pytest.mark.row("S9")
 def test_time_to_live_counts_from_when_it_reaches_its_queue(stand: Stand) -> None:
     queue = stand.queue()
-    stand.publish(delay=1000, ttl_ms=300)
-    stand.pass_time(1299)
+    stand.send(delay=1000, ttl_ms=300)
+    stand.timers.advance(1299)
     assert bodies(queue) == [b"m"]
     assert only(queue).properties.expiration == "300"
-    stand.pass_time(1)
+    stand.timers.advance(1)
     assert bodies(queue) == []
 
 
@@ -352,18 +326,18 @@ def test_an_expiration_that_is_an_instant_stays_one(stand: Stand) -> None:
         headers=Table({"x-delay": 1000}),
         expiration=str(instant_ms),
     ).expiring_at(instant_ms)
-    stand.publish(message=message)
-    stand.pass_time(1499)
+    stand.send(message=message)
+    stand.timers.advance(1499)
     assert bodies(queue) == [b"m"]
-    stand.pass_time(1)
+    stand.timers.advance(1)
     assert bodies(queue) == []
 
 
 def test_it_has_arrived_when_it_reaches_its_queue(stand: Stand) -> None:
     """Queues that come back from disk count times to live from a message's arrival."""
     queue = stand.queue(arguments={"x-message-ttl": 300})
-    stand.publish(delay=1000)
-    stand.pass_time(1000)
+    stand.send(delay=1000)
+    stand.timers.advance(1000)
     assert only(queue).arrival_ms == stand.now_ms
 
 
@@ -402,9 +376,9 @@ def test_each_exchange_has_a_queue_of_its_own(stand: Stand) -> None:
     assert delay_queue_name(long_name) in stand.vhost.queues
     queue = stand.queue()
     stand.vhost.bind(long_name, "queue", queue, "k", {})
-    stand.publish(exchange=long_name)
+    stand.send(exchange=long_name)
     assert stand.waiting.held_count == 0
-    stand.pass_time(1000)
+    stand.timers.advance(1000)
     assert bodies(queue) == [b"m"]
 
 
@@ -422,14 +396,14 @@ def test_declaring_it_again_changes_nothing(stand: Stand) -> None:
 @pytest.mark.row("S9")
 def test_what_is_delayed_goes_with_the_exchange(stand: Stand) -> None:
     queue = stand.queue()
-    stand.publish(delivery_mode=2)
+    stand.send(delivery_mode=2)
     stand.vhost.delete_exchange("d", if_unused=False)
     assert WAIT not in stand.vhost.queues
     assert stand.store.ledgers[WAIT].is_forgotten
     assert stand.definitions.queues == {"q": 2}
     stand.exchange()
     stand.vhost.bind("d", "queue", queue, "k", {})
-    stand.pass_time(5000)
+    stand.timers.advance(5000)
     assert bodies(queue) == []
 
 
@@ -437,7 +411,7 @@ def test_automatic_deletion_takes_the_queue_along() -> None:
     stand = Stand()
     stand.exchange(is_auto_delete=True)
     queue = stand.queue()
-    stand.publish()
+    stand.send()
     stand.vhost.unbind("d", "queue", queue, "k", {})
     assert stand.definitions.exchanges == set()
     assert list(stand.vhost.queues) == ["q"]
@@ -452,8 +426,8 @@ def test_message_on_its_way_when_the_exchange_goes_is_dropped(stand: Stand) -> N
     stand.vhost.bind("spare", "queue", queue, "", {})
     scheduler = stand.vhost.environment.dead_letter_scheduler
     scheduler.hold()
-    stand.publish(exchange="e", delivery_mode=2)
-    stand.pass_time(1000)
+    stand.send(exchange="e", delivery_mode=2)
+    stand.timers.advance(1000)
     stand.vhost.delete_exchange("e", if_unused=False)
     stand.exchange("e", arguments={**DIRECT, "alternate-exchange": "spare"})
     scheduler.release()
@@ -482,10 +456,10 @@ def test_nothing_is_kept_of_a_transient_exchange() -> None:
     stand.exchange(is_durable=False)
     queue = stand.queue()
     assert list(stand.definitions.queues) == ["q"]
-    stand.publish(delivery_mode=2)
+    stand.send(delivery_mode=2)
     assert list(stand.store.ledgers) == ["q"]
     assert not stand.waiting.is_durable
-    stand.pass_time(1000)
+    stand.timers.advance(1000)
     assert bodies(queue) == [b"m"]
     assert stand.store.ledgers["q"].added == [0], "its queue keeps it"
     stand.vhost.delete_exchange("d", if_unused=False)
@@ -495,18 +469,18 @@ def test_nothing_is_kept_of_a_transient_exchange() -> None:
 def test_persistent_messages_are_kept_and_transient_ones_not(stand: Stand) -> None:
     stand.queue()
     # differs: delay-transient
-    stand.publish(b"kept", delivery_mode=2)
-    stand.publish(b"gone", delivery_mode=1)
+    stand.send(b"kept", delivery_mode=2)
+    stand.send(b"gone", delivery_mode=1)
     assert stand.store.ledgers[WAIT].added == [0]
 
 
 def test_going_on_is_one_batch_for_the_store(stand: Stand) -> None:
     """Added there before it is gone here, and no batch has one without the other."""
     stand.queue()
-    stand.publish(delivery_mode=2)
+    stand.send(delivery_mode=2)
     stand.store.sync_all()
     batches = len(stand.store.batches)
-    stand.pass_time(1000)
+    stand.timers.advance(1000)
     assert stand.store.ledgers["q"].added == [0]
     assert stand.store.ledgers[WAIT].settled == [0]
     assert stand.store.ledgers[WAIT].living == {}
@@ -519,7 +493,9 @@ def test_restored_exchange_gets_its_queue_and_what_was_in_it(stand: Stand) -> No
     message = make_message(b"m", exchange="d", routing_key="k", headers=Table({"x-delay": 1000}))
     message.arrival_ms = stand.now_ms - 400
     stand.definitions.failure = "nothing may be written"
-    vhost = stand.vhost = stand.new_vhost()
+    vhost = stand.vhost = make_vhost(
+        stand.turn, timers=stand.timers, store=stand.store, definitions=stand.definitions
+    )
     vhost.restore_exchange(
         "d", "x-delayed-message", is_auto_delete=False, is_internal=False, arguments=DIRECT
     )
@@ -531,9 +507,9 @@ def test_restored_exchange_gets_its_queue_and_what_was_in_it(stand: Stand) -> No
     scheduler.hold()
     restore_entries(waiting, [(7, 0, message)])
     scheduler.release()
-    stand.pass_time(599)
+    stand.timers.advance(599)
     assert bodies(queue) == []
-    stand.pass_time(1)
+    stand.timers.advance(1)
     assert bodies(queue) == [b"m"]
     with pytest.raises(ResourceLocked):
         vhost.queue(WAIT, object())
@@ -548,7 +524,7 @@ def test_many_that_are_due_together_go_in_shares(stand: Stand) -> None:
     assert stand.timers.set_count <= 2
     shares: list[int] = []
     stand.timers._on_rung = lambda: shares.append(queue.ready_count)
-    stand.pass_time(1000)
+    stand.timers.advance(1000)
     assert queue.ready_count == 20_000
     assert max(b - a for a, b in zip([0, *shares], shares, strict=False)) <= SENT_PER_STEP
 

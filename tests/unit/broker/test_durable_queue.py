@@ -7,28 +7,24 @@ settled without having been added; here everything that a queue can do is led pa
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hareline.broker.restoring import restore_entries
-from hareline.message import TRANSIENT, UNWRITTEN, Message
+from hareline.message import TRANSIENT, Message
 from hareline.queues.core.dead_letter_scheduler import SHARE_S
 from hareline.queues.core.entry import SETTLED, QueueEntry
-from hareline.queues.core.start_position import StartPosition
 from hareline.queues.queue import Queue
-from hareline.selectors.selector import compile_selector
 from hareline.wire.table import Table
 from tests.support.consumers import RecordingConsumer
 from tests.support.examples import examples
 from tests.support.messages import make_message
-from tests.support.stores import FakeDefinitions, FakeLedger, FakeStore
-from tests.support.timers import ManualTimers
-from tests.support.turns import ManualTurn
-from tests.support.vhosts import make_vhost
+from tests.support.stores import FakeLedger
+from tests.support.vhosts import NO_ARGUMENTS, StoredVhost, offer
 
-NO_ARGUMENTS: dict[str, object] = {}
 ORDERS: dict[str, dict[str, object]] = {
     "fifo": {},
     "priority": {"x-max-priority": 3},
@@ -45,80 +41,26 @@ READ: dict[str, dict[str, object]] = {
 }
 
 
-class Stand:
-    """A virtual host whose store is stepped, and messages routed as ``amqp.publishing`` does."""
+class Stand(StoredVhost):
+    """Messages are routed as ``amqp.publishing`` does."""
 
-    def __init__(self) -> None:
-        self.turn = ManualTurn()
-        self.timers = ManualTimers(on_rung=self.turn.run)
-        self.store = FakeStore()
-        self.turn.write_pending = self.store.write_pending
-        self.vhost = make_vhost(
-            self.turn, timers=self.timers, store=self.store, definitions=FakeDefinitions()
-        )
-
-    def declare(
-        self,
-        name: str = "q",
-        *,
-        is_durable: bool = True,
-        owner: object = None,
-        arguments: Mapping[str, object] = NO_ARGUMENTS,
-    ) -> Queue:
-        return self.vhost.declare_queue(
-            name,
-            is_server_named=False,
-            is_durable=is_durable,
-            is_auto_delete=False,
-            owner=owner,
-            arguments=arguments,
-        )
-
-    def ledger(self, name: str = "q") -> FakeLedger:
-        return self.store.ledgers[name]
-
-    def publish(
+    def route(
         self,
         *queues: Queue,
         body: bytes = b"x",
         key: object = None,
-        priority: int | None = None,
-        ttl_ms: int = 0,
         is_persistent: bool = True,
         headers: Mapping[str, object] = NO_ARGUMENTS,
+        **properties: Any,
     ) -> Message:
+        """One message to each of them."""
         if key is not None:
             headers = {**headers, "k": key}
-        message = make_message(
-            body,
-            priority=priority,
-            headers=Table(headers) if headers else None,
-            delivery_mode=2 if is_persistent else 1,
-        )
-        message.arrival_ms = self.timers.clock.now_ms
-        message.position = UNWRITTEN if is_persistent else TRANSIENT
-        if ttl_ms:
-            message = message.expiring_at(self.timers.clock.now_ms + ttl_ms)
+        mode = 2 if is_persistent else 1
+        message = self.message(body, headers=headers or None, delivery_mode=mode, **properties)
         for queue in queues:
-            if queue.needs_admission or ttl_ms:
-                queue.put(message)
-            else:
-                queue.enqueue(message)
+            offer(queue, message)
         return message
-
-    def consume(
-        self, queue: Queue, *, credit: int = 0, acknowledges: bool = True, selector: str = ""
-    ) -> RecordingConsumer:
-        consumer = RecordingConsumer(
-            queue,
-            acknowledges=acknowledges,
-            prefetch_count=credit,
-            selector=compile_selector(selector) if selector else None,
-        )
-        consumer.start_position = StartPosition("first")
-        queue.add_consumer(consumer)
-        self.turn.run()
-        return consumer
 
 
 @pytest.fixture
@@ -143,7 +85,7 @@ def test_a_persistent_message_is_added_with_its_offset(
 ) -> None:
     queue = stand.declare(arguments=arguments)
     for index in range(3):
-        stand.publish(queue, key=index)
+        stand.route(queue, key=index)
     assert stand.ledger().added == [0, 1, 2]
     assert queue.next_offset == 3
 
@@ -153,8 +95,8 @@ def test_a_transient_message_is_never_spoken_of(stand: Stand, arguments: dict[st
     if arguments.get("x-queue-type") == "quorum":
         return
     queue = stand.declare(arguments=arguments)
-    stand.publish(queue, key=1, is_persistent=False)
-    stand.publish(queue, key=2, is_persistent=True)
+    stand.route(queue, key=1, is_persistent=False)
+    stand.route(queue, key=2, is_persistent=True)
     stand.consume(queue).ack()
     assert stand.ledger().added == [1]
     assert stand.ledger().settled == [1]
@@ -165,13 +107,13 @@ def test_quorum_queues_and_streams_keep_everything(stand: Stand, queue_type: str
     """RabbitMQ: their messages survive whatever the delivery mode says."""
     queue = stand.declare(arguments={"x-queue-type": queue_type})
     # differs: quorum-queues
-    stand.publish(queue, is_persistent=False)
+    stand.route(queue, is_persistent=False)
     assert stand.ledger().added == [0]
 
 
 def test_message_durability_always_keeps_transient_messages_too(stand: Stand) -> None:
     queue = stand.declare(arguments={"x-message-durability": "always"})
-    message = stand.publish(queue, is_persistent=False)
+    message = stand.route(queue, is_persistent=False)
     assert stand.ledger().added == [0]
     assert message.position == TRANSIENT  # other queues have it, and do not keep it
     stand.consume(queue).ack()
@@ -180,7 +122,7 @@ def test_message_durability_always_keeps_transient_messages_too(stand: Stand) ->
 
 def test_message_durability_never_keeps_nothing(stand: Stand) -> None:
     queue = stand.declare(arguments={"x-message-durability": "never"})
-    stand.publish(queue)
+    stand.route(queue)
     assert queue.ledger is None
     assert stand.ledger().added == []
 
@@ -188,20 +130,20 @@ def test_message_durability_never_keeps_nothing(stand: Stand) -> None:
 @pytest.mark.parametrize("is_durable", [True, False])
 def test_what_a_connection_holds_exclusively_is_not_kept(stand: Stand, is_durable: bool) -> None:
     queue = stand.declare(is_durable=is_durable, owner="my connection")
-    stand.publish(queue)
+    stand.route(queue)
     assert queue.ledger is None
     assert stand.store.ledgers == {}
 
 
 def test_a_queue_that_is_not_durable_has_no_ledger(stand: Stand) -> None:
     queue = stand.declare(is_durable=False, arguments={"x-message-durability": "always"})
-    stand.publish(queue)
+    stand.route(queue)
     assert queue.ledger is None
 
 
 def test_one_message_in_many_queues_has_one_place(stand: Stand) -> None:
     queues = [stand.declare(f"q{index}") for index in range(10)]
-    stand.publish(*queues, stand.declare("fleeting", is_durable=False))
+    stand.route(*queues, stand.declare("fleeting", is_durable=False))
     stand.turn.run()
     assert stand.store.batches == [1]
     entries = [queue.lane.ready_entries()[0] for queue in queues]
@@ -212,7 +154,7 @@ def test_one_message_in_many_queues_has_one_place(stand: Stand) -> None:
 def test_a_queue_that_keeps_all_does_not_make_others_keep_it(stand: Stand) -> None:
     everything = stand.declare("all", arguments={"x-message-durability": "always"})
     usual = stand.declare("usual")
-    stand.publish(usual, everything, usual, is_persistent=False)
+    stand.route(usual, everything, usual, is_persistent=False)
     stand.turn.run()
     for queue in (everything, usual):
         queue.purge()
@@ -223,7 +165,7 @@ def test_refused_and_discarded_messages_are_not_added(stand: Stand) -> None:
     for policy in ("reject-publish", "discard"):
         queue = stand.declare(policy, arguments={"x-max-length": 1, "x-overflow": policy})
         for _ in range(3):
-            stand.publish(queue)
+            stand.route(queue)
         assert stand.ledger(policy).added == [0]
         assert queue.ready_count == 1
 
@@ -238,7 +180,7 @@ def test_what_consumers_have_done_with_is_settled(
 ) -> None:
     queue = stand.declare(arguments=arguments)
     for index in range(4):
-        stand.publish(queue, key=index)
+        stand.route(queue, key=index)
     consumer = stand.consume(queue, acknowledges=acknowledges)
     ledger = stand.ledger()
     assert sorted(ledger.acquired) == [0, 1, 2, 3]
@@ -251,7 +193,7 @@ def test_what_consumers_have_done_with_is_settled(
 @pytest.mark.parametrize("arguments", ORDERS.values(), ids=ORDERS)
 def test_a_get_is_told_like_a_delivery(stand: Stand, arguments: dict[str, object]) -> None:
     queue = stand.declare(arguments=arguments)
-    stand.publish(queue, key=1)
+    stand.route(queue, key=1)
     entry = queue.get()
     assert entry is not None
     assert stand.ledger().acquired == [0]
@@ -262,7 +204,7 @@ def test_a_get_is_told_like_a_delivery(stand: Stand, arguments: dict[str, object
 def test_a_consumer_with_a_selector_is_told_of_like_others(stand: Stand) -> None:
     queue = stand.declare()
     for number in range(4):
-        stand.publish(queue, headers={"n": number % 2})
+        stand.route(queue, headers={"n": number % 2})
     consumer = stand.consume(queue, selector="n = 1")
     assert stand.ledger().acquired == [1, 3]
     consumer.ack()
@@ -273,17 +215,17 @@ def test_a_consumer_with_a_selector_is_told_of_like_others(stand: Stand) -> None
 def test_a_purge_settles_what_nobody_has(stand: Stand, arguments: dict[str, object]) -> None:
     queue = stand.declare(arguments=arguments)
     for index in range(4):
-        stand.publish(queue, key=index)
+        stand.route(queue, key=index)
     queue.purge()
     assert sorted(stand.ledger().settled) == [0, 1, 2, 3]
 
 
 def test_a_purge_leaves_what_somebody_has_and_takes_what_is_held(stand: Stand) -> None:
     queue = stand.declare(arguments={"x-hold-on-publish": True})
-    stand.publish(queue)
-    stand.publish(queue, headers={"x-delay": 1000})
-    consumer = stand.consume(queue, credit=1)
-    stand.publish(queue)
+    stand.route(queue)
+    stand.route(queue, headers={"x-delay": 1000})
+    consumer = stand.consume(queue, 1)
+    stand.route(queue)
     queue.purge()
     assert living(stand.ledger()) == [0]
     consumer.ack()
@@ -296,8 +238,8 @@ def test_a_deletion_forgets_the_queue_and_says_nothing_of_entries(
 ) -> None:
     queue = stand.declare(arguments=arguments)
     for index in range(4):
-        stand.publish(queue, key=index)
-    consumer = stand.consume(queue, credit=2)
+        stand.route(queue, key=index)
+    consumer = stand.consume(queue, 2)
     stand.vhost.delete_queue("q", "me")
     ledger = stand.ledger()
     assert (ledger.is_forgotten, ledger.settled) == (True, [])
@@ -307,7 +249,7 @@ def test_a_deletion_forgets_the_queue_and_says_nothing_of_entries(
 
 
 def test_a_lease_that_ends_forgets_the_queue(stand: Stand) -> None:
-    stand.publish(stand.declare(arguments={"x-expires": 100}))
+    stand.route(stand.declare(arguments={"x-expires": 100}))
     stand.timers.advance(200)
     assert stand.ledger().is_forgotten
     assert "q" not in stand.vhost.queues
@@ -319,7 +261,7 @@ def test_a_rejected_entry_is_settled_once(stand: Stand, has_letters: bool) -> No
     arguments = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "letters"}
     queue = stand.declare(arguments=arguments if has_letters else {})
     for _ in range(3):
-        stand.publish(queue)
+        stand.route(queue)
     queue.reject(stand.consume(queue).take_unacked())
     assert stand.ledger().settled == [0, 1, 2]
     assert stand.ledger("letters").added == ([0, 1, 2] if has_letters else [])
@@ -333,7 +275,7 @@ def test_a_dead_letter_and_the_end_of_its_source_are_in_one_batch(stand: Stand) 
     )
     count = 20
     for _ in range(count):
-        stand.publish(queue)
+        stand.route(queue)
     consumer = stand.consume(queue)
     stand.timers.clock.work_s = SHARE_S / 10
     stand.turn.run()
@@ -354,7 +296,7 @@ def test_a_queue_may_be_deleted_while_its_dead_letters_wait(stand: Stand) -> Non
     )
     count = 20
     for _ in range(count):
-        stand.publish(queue)
+        stand.route(queue)
     stand.timers.clock.work_s = SHARE_S / 10
     queue.reject(stand.consume(queue).take_unacked())
     assert 0 < len(stand.ledger("letters").added) < count
@@ -374,7 +316,7 @@ def test_a_deep_queue_with_an_alternate_is_deleted_in_shares(
     letters = stand.declare("letters")
     queue = stand.declare(arguments={**arguments, "alternateExchange": "letters"})
     for number in range(1_200):
-        stand.publish(queue, body=b"%d" % number)
+        stand.route(queue, body=b"%d" % number)
     expected = [entry.message.body for entry in queue.lane.ready_entries()]
     entries = queue.lane.ready_entries()
     stand.timers.clock.work_s = SHARE_S / 10
@@ -392,7 +334,7 @@ def test_dead_letters_of_transient_messages_are_transient(stand: Stand) -> None:
     queue = stand.declare(
         arguments={"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "letters"}
     )
-    stand.publish(queue, is_persistent=False)
+    stand.route(queue, is_persistent=False)
     queue.reject(stand.consume(queue).take_unacked())
     assert letters.ready_count == 1
     assert stand.ledger("letters").added == []
@@ -401,7 +343,7 @@ def test_dead_letters_of_transient_messages_are_transient(stand: Stand) -> None:
 def test_what_overflows_is_settled(stand: Stand) -> None:
     queue = stand.declare(arguments={"x-max-length": 2})
     for _ in range(5):
-        stand.publish(queue)
+        stand.route(queue)
     assert stand.ledger().settled == [0, 1, 2]
     assert living(stand.ledger()) == offsets(queue.lane.ready_entries())
 
@@ -411,10 +353,10 @@ def test_what_expires_is_settled_ready_or_held_or_on_its_way_back(
     stand: Stand, arguments: dict[str, object]
 ) -> None:
     queue = stand.declare(arguments={**arguments, "x-hold-on-publish": True})
-    stand.publish(queue, key=1, ttl_ms=100)
-    consumer = stand.consume(queue, credit=1)
-    stand.publish(queue, key=2, ttl_ms=100)
-    stand.publish(queue, key=3, ttl_ms=100, headers={"x-delay": 1000})
+    stand.route(queue, key=1, ttl_ms=100)
+    consumer = stand.consume(queue, 1)
+    stand.route(queue, key=2, ttl_ms=100)
+    stand.route(queue, key=3, ttl_ms=100, headers={"x-delay": 1000})
     assert (queue.ready_count, queue.held_count, queue.unacked_count) == (1, 1, 1)
     stand.timers.advance(200)
     assert sorted(stand.ledger().settled) == [1, 2]
@@ -425,7 +367,7 @@ def test_what_expires_is_settled_ready_or_held_or_on_its_way_back(
 
 def test_what_comes_back_too_often_is_settled(stand: Stand) -> None:
     queue = stand.declare(arguments={"x-queue-type": "quorum", "x-delivery-limit": 1})
-    stand.publish(queue)
+    stand.route(queue)
     consumer = stand.consume(queue)
     ledger = stand.ledger()
     consumer.release()
@@ -439,11 +381,11 @@ def test_what_comes_back_too_often_is_settled(stand: Stand) -> None:
 def test_a_replaced_value_is_settled_and_a_stale_one_when_it_comes_back(stand: Stand) -> None:
     queue = stand.declare(arguments={"x-last-value-key": "k"})
     for _ in range(3):
-        stand.publish(queue, key="a")
+        stand.route(queue, key="a")
     ledger = stand.ledger()
     assert ledger.settled == [0, 1]
-    consumer = stand.consume(queue, credit=1)
-    stand.publish(queue, key="a")
+    consumer = stand.consume(queue, 1)
+    stand.route(queue, key="a")
     assert ledger.settled == [0, 1]
     consumer.release()
     assert ledger.settled == [0, 1, 2]
@@ -452,8 +394,8 @@ def test_a_replaced_value_is_settled_and_a_stale_one_when_it_comes_back(stand: S
 
 def test_a_held_value_replaces_when_its_time_comes(stand: Stand) -> None:
     queue = stand.declare(arguments={"x-last-value-key": "k", "x-hold-on-publish": True})
-    stand.publish(queue, key="a", headers={"x-delay": 100})
-    stand.publish(queue, key="a")
+    stand.route(queue, key="a", headers={"x-delay": 100})
+    stand.route(queue, key="a")
     stand.timers.advance(200)
     assert stand.ledger().settled == [1]
     assert offsets(queue.lane.ready_entries()) == living(stand.ledger()) == [0]
@@ -463,11 +405,11 @@ def test_what_is_retained_no_longer_is_settled(stand: Stand) -> None:
     by_age = stand.declare("age", arguments={"x-queue-type": "stream", "x-max-age": "1m"})
     by_size = stand.declare("size", arguments={"x-queue-type": "stream", "x-max-length-bytes": 20})
     for _ in range(5):
-        stand.publish(by_age, by_size, body=b"0123456789")
+        stand.route(by_age, by_size, body=b"0123456789")
     stand.turn.run()
     assert living(stand.ledger("size")) == [3, 4]
     stand.timers.advance(90_000)
-    stand.publish(by_age)
+    stand.route(by_age)
     stand.turn.run()
     assert living(stand.ledger("age")) == [5]
 
@@ -476,8 +418,8 @@ def test_what_is_retained_no_longer_is_settled(stand: Stand) -> None:
 def test_readers_settle_nothing(stand: Stand, arguments: dict[str, object]) -> None:
     queue = stand.declare(arguments=arguments)
     for index in range(3):
-        stand.publish(queue, key=index)
-    consumer = stand.consume(queue, credit=2)
+        stand.route(queue, key=index)
+    consumer = stand.consume(queue, 2)
     consumer.ack(1)
     consumer.release()
     queue.reject([])
@@ -491,9 +433,9 @@ def test_readers_settle_nothing(stand: Stand, arguments: dict[str, object]) -> N
 @pytest.mark.parametrize("arguments", ORDERS.values(), ids=ORDERS)
 def test_what_comes_back_is_told_with_its_count(stand: Stand, arguments: dict[str, object]) -> None:
     queue = stand.declare(arguments=arguments)
-    stand.publish(queue, key=1)
+    stand.route(queue, key=1)
     stand.turn.run()
-    consumer = stand.consume(queue, credit=1)
+    consumer = stand.consume(queue, 1)
     consumer.release()
     stand.turn.run()
     assert consumer.redelivered == [False, True]
@@ -503,7 +445,7 @@ def test_what_comes_back_is_told_with_its_count(stand: Stand, arguments: dict[st
 
 def test_the_shown_delivery_count_does_not_make_another_message_of_it(stand: Stand) -> None:
     queue = stand.declare(arguments={"x-queue-type": "quorum"})
-    stand.publish(queue)
+    stand.route(queue)
     stand.turn.run()
     (entry,) = queue.lane.ready_entries()
     position = entry.message.position
@@ -517,7 +459,7 @@ def test_the_shown_delivery_count_does_not_make_another_message_of_it(stand: Sta
 def test_what_was_never_delivered_is_not_told_as_released(stand: Stand) -> None:
     queue = stand.declare()
     for _ in range(3):
-        stand.publish(queue)
+        stand.route(queue)
     consumer = RecordingConsumer(queue)
     consumer.room = 0  # takes one entry, the rest is put back
     queue.add_consumer(consumer)
@@ -581,7 +523,7 @@ def test_a_restored_time_to_live_counts_from_the_arrival(stand: Stand) -> None:
 
 def test_a_message_stored_while_it_was_held_gets_its_offset_when_it_is_shown(stand: Stand) -> None:
     queue = stand.declare(arguments={"x-non-destructive": True, "x-hold-on-publish": True})
-    stand.publish(queue, headers={"x-delay": 100})
+    stand.route(queue, headers={"x-delay": 100})
     stand.turn.run()
     stand.store.sync_all()
     stand.timers.advance(200)
@@ -625,16 +567,16 @@ def test_the_ledger_has_what_the_queue_has_whatever_happens(
 ) -> None:
     stand = Stand()
     queue = stand.declare(arguments={**order, **policy})
-    consumer = stand.consume(queue, credit=2, acknowledges=acknowledges)
+    consumer = stand.consume(queue, 2, acknowledges=acknowledges)
     consumer.credit = 2 if acknowledges else 1_000_000
     ledger = stand.ledger()
     for step, number, flag in steps:
         if step == "publish":
-            stand.publish(queue, key=number, priority=number, is_persistent=flag)
+            stand.route(queue, key=number, priority=number, is_persistent=flag)
         elif step == "publish_expiring":
-            stand.publish(queue, key=number, ttl_ms=100, is_persistent=flag)
+            stand.route(queue, key=number, ttl_ms=100, is_persistent=flag)
         elif step == "delayed":
-            stand.publish(queue, key=1, headers={"x-delay": 120})
+            stand.route(queue, key=1, headers={"x-delay": 120})
         elif step == "ack":
             consumer.ack(number)
         elif step == "release":

@@ -2,72 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import pytest
 
 from hareline import events
-from hareline.broker.vhost import VirtualHost
 from hareline.errors import NotFound, PreconditionFailed, StoreError
-from hareline.events import Event
 from hareline.queues.queue import Queue
 from tests.support.consumers import RecordingConsumer
 from tests.support.messages import make_message
-from tests.support.stores import FakeDefinitions, FakeStore
-from tests.support.timers import ManualTimers
-from tests.support.turns import ManualTurn
-from tests.support.vhosts import make_vhost, routed
+from tests.support.vhosts import StoredVhost, declare_exchange, routed
 
-NO_ARGUMENTS: dict[str, object] = {}
 BROKEN = "definitions.sqlite: disk I/O error"
 
 
-class Stand:
-    def __init__(self) -> None:
-        self.turn = ManualTurn()
-        self.timers = ManualTimers(on_rung=self.turn.run)
-        self.store = FakeStore()
-        self.definitions = FakeDefinitions()
-        self.reports: list[tuple[Event, dict[str, object]]] = []
-        self.vhost: VirtualHost = make_vhost(
-            self.turn,
-            timers=self.timers,
-            store=self.store,
-            definitions=self.definitions,
-            report=self._report,
-        )
-
-    def _report(self, event: Event, **fields: object) -> None:
-        self.reports.append((event, fields))
-
-    def queue(
-        self,
-        name: str = "q",
-        *,
-        is_durable: bool = True,
-        is_auto_delete: bool = False,
-        owner: object = None,
-        arguments: Mapping[str, object] = NO_ARGUMENTS,
-    ) -> Queue:
-        return self.vhost.declare_queue(
-            name,
-            is_server_named=False,
-            is_durable=is_durable,
-            is_auto_delete=is_auto_delete,
-            owner=owner,
-            arguments=arguments,
-        )
-
+class Stand(StoredVhost):
     def exchange(
         self, name: str = "e", *, is_durable: bool = True, is_auto_delete: bool = False
     ) -> None:
-        self.vhost.declare_exchange(
-            name,
-            "topic",
-            is_durable=is_durable,
-            is_auto_delete=is_auto_delete,
-            is_internal=False,
-            arguments={},
+        declare_exchange(
+            self.vhost, name, "topic", is_durable=is_durable, is_auto_delete=is_auto_delete
         )
 
     def bind(self, source: str, queue: Queue, key: str = "k") -> None:
@@ -90,7 +42,7 @@ def stand() -> Stand:
 
 
 def test_durable_things_are_defined_before_the_declare_returns(stand: Stand) -> None:
-    queue = stand.queue()
+    queue = stand.declare()
     stand.exchange()
     stand.bind("e", queue)
     stand.bind("amq.direct", queue)
@@ -104,36 +56,36 @@ def test_durable_things_are_defined_before_the_declare_returns(stand: Stand) -> 
 
 
 def test_transient_and_exclusive_things_are_not_defined(stand: Stand) -> None:
-    transient = stand.queue("t", is_durable=False)
-    mine = stand.queue("mine", owner="my connection")
+    transient = stand.declare("t", is_durable=False)
+    mine = stand.declare("mine", owner="my connection")
     stand.exchange("e", is_durable=False)
     stand.exchange("d")
     for queue in (transient, mine):
         stand.bind("e", queue)
         stand.bind("d", queue)
-    stand.bind("e", stand.queue())
+    stand.bind("e", stand.declare())
     assert (stand.definitions.queues, stand.definitions.exchanges) == ({"q": 1}, {"d"})
     assert stand.definitions.bindings == set()
 
 
 def test_a_repeated_declare_or_bind_writes_nothing(stand: Stand) -> None:
-    queue = stand.queue()
+    queue = stand.declare()
     stand.exchange()
     stand.bind("e", queue)
     stand.definitions.failure = BROKEN
-    assert stand.queue() is queue
+    assert stand.declare() is queue
     stand.exchange()
     stand.bind("e", queue)
 
 
 def test_an_automatic_dead_letter_queue_is_defined_as_well(stand: Stand) -> None:
-    stand.queue(arguments={"x-dlq-auto": True})
+    stand.declare(arguments={"x-dlq-auto": True})
     assert stand.definitions.queues == {"q": 1, "q_DLQ": 2}
 
 
 def test_deletions_are_written(stand: Stand) -> None:
     stand.exchange()
-    queue = stand.queue()
+    queue = stand.declare()
     stand.bind("e", queue, "1")
     stand.bind("e", queue, "2")
     stand.vhost.unbind("e", "queue", queue, "1", {})
@@ -148,16 +100,16 @@ def test_deletions_are_written(stand: Stand) -> None:
 
 
 def test_a_queue_that_was_deleted_and_declared_again_is_another_one(stand: Stand) -> None:
-    stand.queue()
+    stand.declare()
     stand.vhost.delete_queue("q", "me")
-    stand.queue()
+    stand.declare()
     assert stand.vhost.queue_ids == {"q": 2}
 
 
 def test_what_deletes_itself_is_deleted_there_too(stand: Stand) -> None:
     stand.exchange(is_auto_delete=True)
-    queue = stand.queue(is_auto_delete=True)
-    stand.queue("leased", arguments={"x-expires": 100})
+    queue = stand.declare(is_auto_delete=True)
+    stand.declare("leased", arguments={"x-expires": 100})
     stand.bind("e", queue)
     consumer = RecordingConsumer(queue)
     queue.add_consumer(consumer)
@@ -171,12 +123,12 @@ def test_what_deletes_itself_is_deleted_there_too(stand: Stand) -> None:
 
 
 def test_a_declare_that_cannot_be_written_makes_nothing(stand: Stand) -> None:
-    queue = stand.queue("there")
+    queue = stand.declare("there")
     stand.exchange("there")
     stand.definitions.failure = BROKEN
     before = stand.vhost.routing.version
     with pytest.raises(StoreError, match="disk I/O error"):
-        stand.queue("q", arguments={"x-expires": 1000})
+        stand.declare("q", arguments={"x-expires": 1000})
     with pytest.raises(StoreError, match="disk I/O error"):
         stand.exchange("e")
     with pytest.raises(StoreError, match="disk I/O error"):
@@ -194,8 +146,8 @@ def test_a_declare_that_cannot_be_written_makes_nothing(stand: Stand) -> None:
 def test_transient_things_go_on_when_nothing_can_be_written(stand: Stand) -> None:
     stand.definitions.failure = BROKEN
     stand.exchange("e", is_durable=False)
-    stand.bind("e", stand.queue(is_durable=False))
-    stand.bind("e", stand.queue("mine", owner="me"))
+    stand.bind("e", stand.declare(is_durable=False))
+    stand.bind("e", stand.declare("mine", owner="me"))
     stand.vhost.delete_queues_of("me")
     stand.vhost.delete_queue("q", "me")
     assert stand.vhost.queues == {}
@@ -203,7 +155,7 @@ def test_transient_things_go_on_when_nothing_can_be_written(stand: Stand) -> Non
 
 def test_a_deletion_that_cannot_be_written_is_refused(stand: Stand) -> None:
     stand.exchange()
-    queue = stand.queue()
+    queue = stand.declare()
     stand.bind("e", queue)
     stand.definitions.failure = BROKEN
     with pytest.raises(StoreError):
@@ -224,8 +176,8 @@ def test_a_deletion_that_cannot_be_written_is_refused(stand: Stand) -> None:
 def test_what_deletes_itself_goes_all_the_same_and_it_is_reported(stand: Stand) -> None:
     """Its consumer is in the middle of leaving: an error would stop that half-way."""
     stand.exchange(is_auto_delete=True)
-    queue = stand.queue(is_auto_delete=True)
-    leased = stand.queue("leased", arguments={"x-expires": 100})
+    queue = stand.declare(is_auto_delete=True)
+    leased = stand.declare("leased", arguments={"x-expires": 100})
     stand.bind("e", queue)
     consumer = RecordingConsumer(queue)
     queue.add_consumer(consumer)
@@ -247,7 +199,7 @@ def test_what_deletes_itself_goes_all_the_same_and_it_is_reported(stand: Stand) 
 def lossy(stand: Stand) -> Stand:
     """``e`` and ``there`` are durable, what follows is lost with the commit."""
     stand.exchange()
-    stand.queue("there")
+    stand.declare("there")
     stand.definitions.gathers = True
     stand.definitions.loss = BROKEN
     return stand
@@ -260,7 +212,7 @@ class TestLost:
         return [queue.name for queue in found]
 
     def test_what_was_declared_and_bound_is_gone(self, lossy: Stand) -> None:
-        queue = lossy.queue("q", arguments={"x-expires": 1000})
+        queue = lossy.declare("q", arguments={"x-expires": 1000})
         lossy.exchange("f")
         lossy.bind("e", queue)
         lossy.bind("e", lossy.vhost.queues["there"])
@@ -284,11 +236,11 @@ class TestLost:
         assert lossy.not_deleted() == []
 
     def test_what_is_declared_again_is_another_one(self, lossy: Stand) -> None:
-        lossy.queue("q")
+        lossy.declare("q")
         lossy.exchange("f")
         lossy.definitions.commit()
         lossy.definitions.loss = ""
-        queue = lossy.queue("q")
+        queue = lossy.declare("q")
         lossy.exchange("f")
         lossy.bind("f", queue)
         lossy.definitions.commit()
@@ -333,9 +285,9 @@ class TestLost:
         assert lossy.definitions.queues == {"there": 1}
 
     def test_what_came_and_went_meanwhile_is_left_alone(self, lossy: Stand) -> None:
-        lossy.bind("e", lossy.queue("q"))
+        lossy.bind("e", lossy.declare("q"))
         lossy.vhost.delete_queue("q", "me")
-        transient = lossy.queue("q", is_durable=False)
+        transient = lossy.declare("q", is_durable=False)
         lossy.exchange("f")
         lossy.vhost.delete_exchange("f", if_unused=False)
         lossy.exchange("f", is_durable=False)
@@ -344,7 +296,7 @@ class TestLost:
         assert "f" in lossy.vhost.exchanges
 
     def test_both_queues_go_where_one_came_with_the_other(self, lossy: Stand) -> None:
-        lossy.queue("q", arguments={"x-dlq-auto": True})
+        lossy.declare("q", arguments={"x-dlq-auto": True})
         lossy.vhost.declare_exchange(
             "d",
             "x-delayed-message",
@@ -360,10 +312,10 @@ class TestLost:
 
     def test_nothing_is_undone_of_a_turn_that_is_durable(self, lossy: Stand) -> None:
         lossy.definitions.loss = ""
-        lossy.bind("e", lossy.queue("q"))
+        lossy.bind("e", lossy.declare("q"))
         lossy.definitions.commit()
         lossy.definitions.loss = BROKEN
-        lossy.queue("p")
+        lossy.declare("p")
         lossy.definitions.commit()
         assert self.routed(lossy) == ["q"]
         assert set(lossy.vhost.queues) == {"there", "q"}
@@ -393,9 +345,9 @@ def test_what_was_restored_is_there_for_an_equal_declare(stand: Stand) -> None:
         "e", "topic", is_auto_delete=False, is_internal=False, arguments={}
     )
     stand.exchange()
-    assert stand.queue(arguments={"x-max-priority": 4}) is queue
+    assert stand.declare(arguments={"x-max-priority": 4}) is queue
     with pytest.raises(PreconditionFailed):
-        stand.queue()
+        stand.declare()
 
 
 def test_a_restored_queue_is_deleted_in_the_definitions(stand: Stand) -> None:
@@ -408,7 +360,7 @@ def test_a_restored_queue_is_deleted_in_the_definitions(stand: Stand) -> None:
 def test_a_binding_of_something_that_is_gone_is_not_restored(stand: Stand) -> None:
     with pytest.raises(NotFound, match="no queue 'q' in vhost '/'"):
         stand.vhost.restore_binding("amq.topic", "queue", "q", "#", {})
-    stand.queue()
+    stand.declare()
     with pytest.raises(NotFound, match="no exchange 'e' in vhost '/'"):
         stand.vhost.restore_binding("e", "queue", "q", "#", {})
 

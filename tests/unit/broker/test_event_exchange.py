@@ -7,33 +7,22 @@ import pytest
 from hareline import events
 from hareline.broker import event_exchange
 from hareline.broker.event_exchange import EVENT_EXCHANGE, EventExchange
-from hareline.broker.vhost import VirtualHost
 from hareline.errors import AccessRefused
-from hareline.events import Event
 from hareline.later import ITEMS_PER_LOOK
 from hareline.queues.core.kinds import KEEPS_PERSISTENT
-from hareline.queues.queue import Queue
-from tests.support.timers import ManualTimers
-from tests.support.turns import ManualTurn
-from tests.support.vhosts import bind, declare, declare_exchange, make_vhost
+from tests.support.vhosts import VhostStand, bind, declare, declare_exchange
 
 
-class Stand:
+class Stand(VhostStand):
     """A virtual host with an event exchange, and a queue that gets all events."""
 
     def __init__(self) -> None:
-        self.turn = ManualTurn()
-        self.timers = ManualTimers()
-        self.reports: list[tuple[Event, dict[str, object]]] = []
-        self.vhost: VirtualHost = make_vhost(self.turn, timers=self.timers)
+        super().__init__()
         self.events = EventExchange(
-            self.turn, self.timers.clock, self.timers, self._report, node="hareline@test"
+            self.turn, self.timers.clock, self.timers, self.report, node="hareline@test"
         )
         self.vhost.open_events(self.events)
-        self.queue: Queue = declare(self.vhost, "events")
-
-    def _report(self, event: Event, **fields: object) -> None:
-        self.reports.append((event, fields))
+        self.queue = self.declare("events", is_durable=False)
 
     def bind(self, key: str = "#") -> None:
         bind(self.vhost, EVENT_EXCHANGE, self.queue, key)

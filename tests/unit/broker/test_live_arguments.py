@@ -17,8 +17,7 @@ from tests.support.consumers import RecordingConsumer
 from tests.support.messages import make_message
 from tests.support.timers import ManualTimers
 from tests.support.turns import ManualTurn
-from tests.support.vhosts import declare, make_vhost
-from tests.unit.broker.test_durable_vhost import Stand
+from tests.support.vhosts import StoredVhost, declare, make_vhost
 
 LIMIT = {"x-max-length": 10}
 
@@ -28,13 +27,13 @@ def fill(queue: Queue, count: int) -> None:
         queue.put(make_message(b"%d" % number))
 
 
-def redeclare(stand: Stand, arguments: Mapping[str, object]) -> Queue:
-    return stand.queue("q", arguments=arguments)
+def redeclare(stand: StoredVhost, arguments: Mapping[str, object]) -> Queue:
+    return stand.declare("q", arguments=arguments)
 
 
 def test_a_change_is_in_force_kept_and_does_not_change_the_declaration() -> None:
-    stand = Stand()
-    queue = stand.queue("q", arguments=LIMIT)
+    stand = StoredVhost()
+    queue = stand.declare("q", arguments=LIMIT)
     live = stand.vhost.live_arguments
     live.change(queue, {"x-max-length": 3, "x-overflow": "reject-publish"})
     assert live.in_force(queue).max_length == 3
@@ -55,8 +54,8 @@ def test_a_change_is_in_force_kept_and_does_not_change_the_declaration() -> None
 
 
 def test_a_name_takes_the_place_of_its_other_names() -> None:
-    stand = Stand()
-    queue = stand.queue("q", arguments={"qpid.max_count": 5, "qpid.policy_type": "ring"})
+    stand = StoredVhost()
+    queue = stand.declare("q", arguments={"qpid.max_count": 5, "qpid.policy_type": "ring"})
     live = stand.vhost.live_arguments
     live.change(queue, {"x-max-length": 7})
     assert live.own(queue) == {"qpid.policy_type": "ring", "x-max-length": 7}
@@ -76,8 +75,8 @@ def test_a_name_takes_the_place_of_its_other_names() -> None:
     ],
 )
 def test_what_cannot_be_is_refused_and_changes_nothing(changes: dict[str, Any], text: str) -> None:
-    stand = Stand()
-    queue = stand.queue("q", arguments=LIMIT)
+    stand = StoredVhost()
+    queue = stand.declare("q", arguments=LIMIT)
     live = stand.vhost.live_arguments
     with pytest.raises(PreconditionFailed, match=text):
         live.change(queue, {**changes, "x-message-ttl": 5})
@@ -87,8 +86,8 @@ def test_what_cannot_be_is_refused_and_changes_nothing(changes: dict[str, Any], 
 
 
 def test_an_overlay_wins_and_goes_without_a_trace() -> None:
-    stand = Stand()
-    queue = stand.queue("q", arguments=LIMIT)
+    stand = StoredVhost()
+    queue = stand.declare("q", arguments=LIMIT)
     live = stand.vhost.live_arguments
     policy: dict[str, object] = {"x-max-length": 2}
     live.overlay = lambda _queue, own: {**own, **policy}
@@ -105,8 +104,8 @@ def test_an_overlay_wins_and_goes_without_a_trace() -> None:
 
 
 def test_a_pause_is_kept_and_taken_back_when_it_cannot_be() -> None:
-    stand = Stand()
-    queue = stand.queue("q")
+    stand = StoredVhost()
+    queue = stand.declare("q")
     live = stand.vhost.live_arguments
     live.set_paused(queue, paused=True)
     assert is_paused(queue)
@@ -122,8 +121,8 @@ def test_a_pause_is_kept_and_taken_back_when_it_cannot_be() -> None:
 
 
 def test_what_a_turn_has_lost_is_not_in_force() -> None:
-    stand = Stand()
-    queue = stand.queue("q")
+    stand = StoredVhost()
+    queue = stand.declare("q")
     live = stand.vhost.live_arguments
     stand.definitions.gathers = True
     stand.definitions.loss = "no room"
@@ -136,8 +135,8 @@ def test_what_a_turn_has_lost_is_not_in_force() -> None:
 
 
 def test_a_transient_queue_changes_in_memory_and_takes_it_along() -> None:
-    stand = Stand()
-    queue = stand.queue("q", is_durable=False)
+    stand = StoredVhost()
+    queue = stand.declare("q", is_durable=False)
     live = stand.vhost.live_arguments
     live.change(queue, LIMIT)
     assert stand.definitions.settings == {}
@@ -148,8 +147,8 @@ def test_a_transient_queue_changes_in_memory_and_takes_it_along() -> None:
 
 
 def test_what_was_kept_is_in_force_again_before_messages_come() -> None:
-    stand = Stand()
-    queue = stand.queue("q", arguments=LIMIT)
+    stand = StoredVhost()
+    queue = stand.declare("q", arguments=LIMIT)
     stand.vhost.live_arguments.restore(queue, {"x-max-length": 4}, paused=True)
     assert is_paused(queue)
     fill(queue, 9)
@@ -157,8 +156,8 @@ def test_what_was_kept_is_in_force_again_before_messages_come() -> None:
 
 
 def test_what_cannot_be_undone_is_reported_and_the_rest_is_undone() -> None:
-    stand = Stand()
-    held, other = stand.queue("held"), stand.queue("other")
+    stand = StoredVhost()
+    held, other = stand.declare("held"), stand.declare("other")
     live = stand.vhost.live_arguments
     stand.definitions.gathers = True
     stand.definitions.loss = "no room"

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-import pytest
-
 from hareline.broker.vhost import VirtualHost
 from tests.support.consumers import RecordingConsumer
 from tests.support.turns import ManualTurn
@@ -15,20 +13,9 @@ from tests.support.vhosts import (
     bind,
     declare,
     declare_exchange,
-    make_vhost,
     routed,
     unbind,
 )
-
-
-@pytest.fixture
-def turn() -> ManualTurn:
-    return ManualTurn()
-
-
-@pytest.fixture
-def vhost(turn: ManualTurn) -> VirtualHost:
-    return make_vhost(turn)
 
 
 def test_a_new_virtual_host_has_the_predeclared_exchanges(vhost: VirtualHost) -> None:

@@ -17,11 +17,6 @@ from tests.support.turns import ManualTurn
 from tests.support.vhosts import MESSAGE, bind, declare, declare_exchange, make_vhost
 
 
-@pytest.fixture
-def vhost() -> VirtualHost:
-    return make_vhost(ManualTurn())
-
-
 def result_of(walk: Generator[None, None, RouteExplanation]) -> RouteExplanation:
     while True:
         try:

@@ -21,11 +21,6 @@ from tests.support.vhosts import (
 )
 
 
-@pytest.fixture
-def vhost() -> VirtualHost:
-    return make_vhost(ManualTurn())
-
-
 def test_the_default_exchange_routes_by_queue_name(vhost: VirtualHost) -> None:
     declare(vhost, "a")
     assert routed(vhost, "", "a") == ["a"]

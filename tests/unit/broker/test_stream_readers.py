@@ -7,15 +7,12 @@ from collections.abc import Callable, Mapping
 import pytest
 
 from hareline import events
-from hareline.broker.stream_readers import StreamReaders
-from hareline.broker.vhost import VirtualHost
 from hareline.errors import StoreError
-from hareline.events import Event
 from hareline.storage.interface import ReaderStore, StoredReader
 from hareline.storage.memory import MemoryDefinitions
 from tests.support.timers import ManualTimers
 from tests.support.turns import ManualTurn
-from tests.support.vhosts import ME, declare, make_vhost
+from tests.support.vhosts import ME, VhostStand, declare, make_vhost
 
 BROKEN = StoreError("definitions.sqlite: disk I/O error")
 
@@ -51,21 +48,12 @@ class Definitions(MemoryDefinitions):
         return self._store
 
 
-class Stand:
+class Stand(VhostStand):
     def __init__(self) -> None:
         self.store = RecordingStore()
-        self.timers = ManualTimers()
-        self.reports: list[tuple[Event, dict[str, object]]] = []
-        self.vhost: VirtualHost = make_vhost(
-            ManualTurn(),
-            timers=self.timers,
-            definitions=Definitions(self.store),
-            report=lambda event, **fields: self.reports.append((event, fields)),
-        )
-        self.readers: StreamReaders = self.vhost.readers
-        self.stream = declare(
-            self.vhost, "s", is_durable=True, arguments={"x-queue-type": "stream"}
-        )
+        super().__init__(definitions=Definitions(self.store))
+        self.readers = self.vhost.readers
+        self.stream = self.declare("s", {"x-queue-type": "stream"})
 
     def put(self, name: str, offset: int) -> None:
         self.readers.put(self.stream, name, offset, is_pinned=False)

@@ -12,26 +12,23 @@ from hareline.errors import StoreError
 from hareline.later import ITEMS_PER_LOOK
 from hareline.message import ContentSource, Message, StoredMessage, Timestamp
 from hareline.queues.core.kinds import KEEPS_ALL
-from hareline.queues.queue import Queue
 from tests.support.messages import make_message
-from tests.support.turns import ManualTurn
-from tests.support.vhosts import bind, declare, make_vhost
+from tests.support.vhosts import VhostStand, bind, declare
 
 ORIGIN = Origin("a -> b", 1, "guest")
 
 
-class Stand:
+class Stand(VhostStand):
     """A virtual host that is traced, and a queue that gets all copies."""
 
     def __init__(self) -> None:
-        self.turn = ManualTurn()
-        self.vhost = make_vhost(self.turn)
+        super().__init__()
         self.firehose = self.vhost.firehose
-        self.copies: Queue = declare(self.vhost, "copies")
+        self.copies = self.declare("copies", is_durable=False)
         bind(self.vhost, TRACE_EXCHANGE, self.copies, "#")
         self.firehose.switch(True)
 
-    def publish(self, message: Message) -> None:
+    def trace(self, message: Message) -> None:
         self.firehose.on_published(message, (), ORIGIN)
 
 
@@ -62,7 +59,7 @@ def test_switching_forgets_routes_once_each_way(stand: Stand) -> None:
 
 
 def test_off_it_forgets_what_waits(stand: Stand) -> None:
-    stand.publish(make_message(b"x"))
+    stand.trace(make_message(b"x"))
     stand.firehose.switch(False)
     stand.turn.run()
     assert stand.copies.ready_count == 0
@@ -70,7 +67,7 @@ def test_off_it_forgets_what_waits(stand: Stand) -> None:
 
 def test_a_copy_does_not_expire(stand: Stand) -> None:
     message = make_message(b"x", expiration="1000").expiring_at(1_700_000_001_000)
-    stand.publish(message)
+    stand.trace(message)
     stand.turn.run()
     (entry,) = list(stand.copies.order)
     assert entry.message.expires_at_ms == 0
@@ -109,8 +106,8 @@ def test_a_delivery_that_cannot_be_read_is_lost(stand: Stand) -> None:
 def test_headers_that_cannot_be_read_cost_their_copy(stand: Stand) -> None:
     message = make_message(b"x", headers={"a": 1})
     broken = message.replace(properties=message.property_octets[:-3])
-    stand.publish(broken)
-    stand.publish(message)
+    stand.trace(broken)
+    stand.trace(message)
     stand.turn.run()
     assert (stand.copies.ready_count, stand.firehose.lost.count) == (1, 1)
 
@@ -120,7 +117,7 @@ def test_a_store_without_room_gets_no_copies(stand: Stand) -> None:
     kept.keeps = KEEPS_ALL
     bind(stand.vhost, TRACE_EXCHANGE, kept, "#")
     stand.vhost.environment.store.refuse("no room")
-    stand.publish(make_message(b"x"))
+    stand.trace(make_message(b"x"))
     stand.turn.run()
     assert (kept.ready_count, stand.copies.ready_count) == (0, 1)
     assert stand.firehose.lost.count == 1
@@ -134,7 +131,7 @@ def test_a_long_backlog_is_published_in_shares(
     monkeypatch.setattr(stand.turn, "now", lambda: float(next(times)))
     count = 3 * ITEMS_PER_LOOK
     for _ in range(count):
-        stand.publish(make_message(b"x"))
+        stand.trace(make_message(b"x"))
     stand.turn.step()
     assert stand.turn.is_behind
     assert stand.firehose.published_count == ITEMS_PER_LOOK
@@ -143,7 +140,7 @@ def test_a_long_backlog_is_published_in_shares(
 
 
 def test_a_timestamp_beyond_32_bits_keeps_its_value(stand: Stand) -> None:
-    stand.publish(make_message(b"x", timestamp=Timestamp(1 << 40)))
+    stand.trace(make_message(b"x", timestamp=Timestamp(1 << 40)))
     stand.turn.run()
     (entry,) = list(stand.copies.order)
     properties = entry.message.headers["properties"]

@@ -10,7 +10,6 @@ from hareline.broker.registry import PREDECLARED
 from hareline.broker.vhost import VirtualHost, generated_name
 from hareline.errors import AccessRefused, AmqpError, NotFound, PreconditionFailed, ResourceLocked
 from tests.support.consumers import RecordingConsumer
-from tests.support.turns import ManualTurn
 from tests.support.vhosts import (
     ME,
     MESSAGE,
@@ -18,17 +17,11 @@ from tests.support.vhosts import (
     bind,
     declare,
     declare_exchange,
-    make_vhost,
     routed,
     unbind,
 )
 
 RESERVED_PREDECLARED = sorted({name for name, _, _ in PREDECLARED})
-
-
-@pytest.fixture
-def vhost() -> VirtualHost:
-    return make_vhost(ManualTurn())
 
 
 def text_of(error: pytest.ExceptionInfo[AmqpError]) -> str:

@@ -1,7 +1,8 @@
-"""The text of a scrape over a stepped broker, read back by Prometheus' own parser."""
+"""Metrics: how they are written, and what they say of a broker."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import pytest
@@ -9,25 +10,86 @@ from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from hareline.metrics import own, rendering
+from hareline.metrics.exposition import Family, head, histogram, label, number, sample
 from hareline.metrics.families import CLUSTER_GROUPS, EMPTY_GROUPS, GROUPS
-from hareline.metrics.meters import Meters
+from hareline.metrics.meters import JournalMeter, Meters
 from hareline.metrics.rendering import Rendering
 from hareline.metrics.rows import ROWS
 from hareline.metrics.source import MetricsSource
 from hareline.wire.methods import commands
 from tests.unit.amqp.peer import Peer, SteppedBroker
 
+# -------------------------------------------------------------------------------------- exposition
+
+
+QUEUES = Family("queues", "gauge", "Queues available")
+
+
+def test_a_family_has_type_and_help_in_front() -> None:
+    text = head("rabbitmq_", QUEUES) + sample("rabbitmq_queues", "", 3)
+    assert text == (
+        "# TYPE rabbitmq_queues gauge\n# HELP rabbitmq_queues Queues available\nrabbitmq_queues 3\n"
+    )
+
+
+@pytest.mark.parametrize(
+    "name", ["plain", 'a"quote', "a\\backslash", "two\nlines", "ünïcode", "", "{a=1,b}", "\udcff"]
+)
+def test_any_name_is_one_label_of_one_line(name: str) -> None:
+    text = head("", QUEUES) + sample("queues", label("queue", name), 1)
+    assert text.count("\n") == 3
+    (family,) = text_string_to_metric_families(text.encode().decode())
+    (found,) = family.samples
+    expected = name if "\udcff" not in name else "\\udcff"
+    assert found.labels == {"queue": expected}
+
+
+def test_help_stays_on_its_line() -> None:
+    assert head("", Family("x", "gauge", "a\nb\\c")).splitlines()[1] == r"# HELP x a\nb\\c"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (True, "1"),
+        (0, "0"),
+        (1 << 70, str(1 << 70)),
+        (0.25, "0.25"),
+        (math.inf, "+Inf"),
+        (-math.inf, "-Inf"),
+        (math.nan, "NaN"),
+    ],
+)
+def test_numbers(value: float, text: str) -> None:
+    assert number(value) == text
+
+
+def test_a_histogram_is_cumulative() -> None:
+    family = Family("turn_seconds", "histogram", "How long")
+    text = histogram("h_", family, (0.1, 1.0), (2, 1, 3), 9.5)
+    (found,) = text_string_to_metric_families(text)
+    buckets = [each.value for each in found.samples if each.name == "h_turn_seconds_bucket"]
+    assert buckets == [2, 3, 6]
+    assert [each.value for each in found.samples if each.name == "h_turn_seconds_sum"] == [9.5]
+    assert [each.value for each in found.samples if each.name == "h_turn_seconds_count"] == [6]
+
+
+# ------------------------------------------------------------------------------------------ meters
+
+
+def test_a_batch_that_is_not_synced_has_no_sync() -> None:
+    journal = JournalMeter()
+    journal.on_batch(100, 0.001, None)
+    journal.on_batch(50, 0.003, 0.002)
+    assert (journal.writes.count, journal.syncs.count) == (2, 1)
+    assert journal.octets == 150
+    assert journal.writes.sum_s == pytest.approx(0.004)
+
+
+# --------------------------------------------------------------------------------------- rendering
+
+
 BASIC = commands.Basic
-
-
-@pytest.fixture
-def broker() -> SteppedBroker:
-    return SteppedBroker()
-
-
-@pytest.fixture
-def peer(broker: SteppedBroker) -> Peer:
-    return broker.connect()
 
 
 def source_of(broker: SteppedBroker) -> MetricsSource:
@@ -193,20 +255,20 @@ def test_pieces_are_small(
     monkeypatch.setattr(rendering, "OBJECTS_PER_PIECE", 4)
     monkeypatch.setattr(rendering, "LINES_PER_PIECE", 8)
     monkeypatch.setattr(own, "LINES_PER_PIECE", 8)
-    for number in range(40):
-        peer.declare(f"q{number}")
+    for index in range(40):
+        peer.declare(f"q{index}")
     pieces = list(Rendering(source_of(broker)).per_object())
     assert max(piece.count("\n") for piece in pieces) < 40
     assert sum(not piece for piece in pieces) >= 10
 
 
 def test_what_ends_during_a_scrape_does_no_harm(broker: SteppedBroker, peer: Peer) -> None:
-    for number in range(100):
-        peer.declare(f"q{number}")
+    for index in range(100):
+        peer.declare(f"q{index}")
     pieces = Rendering(source_of(broker)).per_object()
     text = [next(pieces)]
     peer.lose()
-    for number in range(100):
-        broker.vhost.delete_queue(f"q{number}", None)
+    for index in range(100):
+        broker.vhost.delete_queue(f"q{index}", None)
     text += pieces
     assert "rabbitmq_queue_messages_ready" in read(iter(text))

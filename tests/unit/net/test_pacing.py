@@ -26,11 +26,6 @@ class Client(Paced):
 
 
 @pytest.fixture
-def turn() -> ManualTurn:
-    return ManualTurn()
-
-
-@pytest.fixture
 def pacing(turn: ManualTurn) -> Pacing:
     return Pacing(turn)
 

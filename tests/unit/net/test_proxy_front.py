@@ -11,30 +11,12 @@ from hareline.auth.networks import Networks
 from hareline.events import Event
 from hareline.net.addresses import Relayed
 from hareline.net.proxy_front import ProxyDoor, ProxyFront
+from tests.support.transports import RecordingTransport
 from tests.support.waiting import until
 
 PROXY = ("10.0.0.5", 999)
 LOCAL = ("10.0.0.9", 5672)
 HEADER = b"PROXY TCP4 192.0.2.7 198.51.100.1 40000 5672\r\n"
-
-
-class FakeTransport(asyncio.Transport):
-    def __init__(self, peer: tuple[str, int]) -> None:
-        super().__init__({"peername": peer, "sockname": LOCAL})
-        self.protocol: asyncio.BaseProtocol | None = None
-        self.calls: list[str] = []
-
-    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
-        self.protocol = protocol
-
-    def pause_reading(self) -> None:
-        self.calls.append("pause")
-
-    def resume_reading(self) -> None:
-        self.calls.append("resume")
-
-    def abort(self) -> None:
-        self.calls.append("abort")
 
 
 class Behind(asyncio.Protocol):
@@ -44,7 +26,7 @@ class Behind(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = transport
-        assert isinstance(transport, FakeTransport)
+        assert isinstance(transport, RecordingTransport)
         transport.calls.append("made")
 
 
@@ -57,7 +39,7 @@ class Stand:
         self.door = ProxyDoor(proxies, lambda: timeout_s, self._report)
         self.made: list[Behind] = []
         self.front: ProxyFront = self.door.front(self._make)
-        self.transport = FakeTransport(peer)
+        self.transport = RecordingTransport(peername=peer, sockname=LOCAL)
         self.front.connection_made(self.transport)
 
     def _make(self, relayed: Relayed | None) -> Behind:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -23,53 +22,19 @@ from hareline.net.shell import LARGE_FRAME_BYTES, LITTLE_BYTES, UNREAD_OUTPUT_MA
 from hareline.net.tls.stream import SESSION
 from hareline.wire.constants import PROTOCOL_HEADER
 from tests.support.freed import all_freed
+from tests.support.transports import RecordingTransport
 from tests.support.waiting import until
 from tests.unit.amqp.peer import SteppedBroker
 
 HIGH_BYTES = 1000
 
 
-class FakeTransport(asyncio.Transport):
-    """A socket of which a test says how much waits in it; it closes when it is told to."""
-
-    def __init__(
-        self,
-        peer: tuple[Any, ...] | None = ("127.0.0.1", 40000),
-        sockname: tuple[Any, ...] | None = None,
-        session: TlsSession | None = None,
-    ) -> None:
-        super().__init__({"peername": peer, "sockname": sockname, SESSION: session})
-        self.written = b""
-        self.waiting_bytes = 0
-        self.high: int | None = None
-        self.calls: list[str] = []
-        self.eof_error: OSError | None = None
-
-    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        self.high = high
-
-    def get_write_buffer_size(self) -> int:
-        return self.waiting_bytes
-
-    def write(self, data: bytes | bytearray | memoryview) -> None:
-        self.written += data
-
-    def is_closing(self) -> bool:
-        return "abort" in self.calls
-
-    def pause_reading(self) -> None:
-        self.calls.append("pause")
-
-    def resume_reading(self) -> None:
-        self.calls.append("resume")
-
-    def write_eof(self) -> None:
-        self.calls.append("eof")
-        if self.eof_error is not None:
-            raise self.eof_error
-
-    def abort(self) -> None:
-        self.calls.append("abort")
+def socket_of(
+    peer: tuple[Any, ...] | None = ("127.0.0.1", 40000),
+    sockname: tuple[Any, ...] | None = None,
+    session: TlsSession | None = None,
+) -> RecordingTransport:
+    return RecordingTransport(peername=peer, sockname=sockname, **{SESSION: session})
 
 
 class Stand:
@@ -80,7 +45,7 @@ class Stand:
         self.pacing = Pacing(self.broker.turn)
         self.accepting = Accepting(self.broker.context)
         self.shell = self.make_shell()
-        self.transport = FakeTransport()
+        self.transport = socket_of()
 
     def make_shell(self) -> ConnectionShell:
         return ConnectionShell(
@@ -149,7 +114,7 @@ async def test_a_relayed_connection_is_the_client_s(tls: ProxyTls | None) -> Non
     shell = ConnectionShell(
         context, Pacing(broker.turn), Accepting(context), HIGH_BYTES, "", relayed
     )
-    shell.connection_made(FakeTransport(("127.0.0.1", 9), ("127.0.0.1", 5672)))
+    shell.connection_made(socket_of(("127.0.0.1", 9), ("127.0.0.1", 5672)))
     assert shell.connection_name == "192.0.2.7:4 -> 192.0.2.1:5671"
     assert shell.auth_peer[:4] == ("192.0.2.7", False, tls is not None, None)
     shell.connection_lost(None)
@@ -163,7 +128,7 @@ async def test_tls_of_a_proxy_says_nothing_of_its_client(
     broker = SteppedBroker()
     shown = PeerCertificate("CN=proxy", "proxy", (), (), (), "CN=authority", "1", 1)
     session = TlsSession("tlsv1.3", "any", "aes_256_gcm", "aead", shown)
-    transport = FakeTransport(session=session)
+    transport = socket_of(session=session)
     relayed = Relayed(("192.0.2.7", 4), ("192.0.2.1", 5671), came_by, is_own_tls)
     context = broker.context
     shell = ConnectionShell(
@@ -203,7 +168,7 @@ async def test_the_peer_is_named_as_the_system_knows_it(
     peername: tuple[Any, ...] | None, peer: str, host: str, is_loopback: bool
 ) -> None:
     stand = Stand()
-    stand.transport = FakeTransport(peername)
+    stand.transport = socket_of(peername)
     stand.connect()
     shell = stand.shell
     assert (shell.peer, shell.host, shell.is_loopback) == (peer, host, is_loopback)
@@ -216,13 +181,13 @@ async def test_a_socket_that_is_refused_is_dropped_and_never_a_connection(stand:
     context.set_limits(Limits(max_connections_per_address=1))
     for _ in range(HANDSHAKES_MAX):
         stand.accepting.admit("127.0.0.1", "")
-    refused, transport = stand.make_shell(), FakeTransport()
+    refused, transport = stand.make_shell(), socket_of()
     refused.connection_made(transport)
     assert transport.calls == ["abort"]
     assert len(context.connections) == 1
     refused.connection_lost(None)
     stand.accepting.on_gone("127.0.0.1")
-    late, transport = stand.make_shell(), FakeTransport()
+    late, transport = stand.make_shell(), socket_of()
     late.connection_made(transport)
     assert transport.calls == []
     late.connection_lost(None)
@@ -232,7 +197,7 @@ async def test_a_socket_above_the_rate_is_read_when_its_time_has_come(stand: Sta
     stand.broker.context.set_limits(Limits(connection_rate=1000))
     for _ in range(1010):
         stand.accepting.admit("192.0.2.9", "")
-    shell, transport = stand.make_shell(), FakeTransport()
+    shell, transport = stand.make_shell(), socket_of()
     shell.connection_made(transport)
     assert transport.calls == ["pause"]
     await until(lambda: transport.calls == ["pause", "resume"], "its token to come")
@@ -394,7 +359,7 @@ async def test_the_connection_is_freed_without_the_collector() -> None:
 
 async def test_a_connection_is_named_by_both_ends(stand: Stand) -> None:
     other = stand.make_shell()
-    transport = FakeTransport(("2001:db8::1", 5), ("::1", 5672, 0, 0))
+    transport = socket_of(("2001:db8::1", 5), ("::1", 5672, 0, 0))
     other.connection_made(transport)
     assert other.connection_name == "[2001:db8::1]:5 -> [::1]:5672"
     assert stand.shell.connection_name == "127.0.0.1:40000 -> unknown"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -25,48 +24,11 @@ from hareline.net.addresses import Relayed
 from hareline.net.pacing import READ_BUFFER_BYTES, Pacing
 from hareline.net.shell import ConnectionShell
 from hareline.net.websocket import FRAMES_PER_SHARE, UNREAD_BEFORE_PONG_MAX, WebSocketFront
+from tests.support.transports import RecordingTransport
 from tests.support.waiting import until
 from tests.unit.amqp.peer import SteppedBroker
 
 PEER = Relayed(("192.0.2.7", 40000), ("192.0.2.1", 443))
-
-
-class FakeTransport(asyncio.Transport):
-    """A socket with ``waiting_bytes`` unsent; ``calls`` are those for reading and closing."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.written = b""
-        self.waiting_bytes = 0
-        self.calls: list[str] = []
-        self.protocol: asyncio.BaseProtocol | None = None
-
-    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
-        self.protocol = protocol
-
-    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        self.calls.append(f"limit {high}")
-
-    def get_write_buffer_size(self) -> int:
-        return self.waiting_bytes
-
-    def write(self, data: bytes | bytearray | memoryview) -> None:
-        self.written += data
-
-    def is_closing(self) -> bool:
-        return "close" in self.calls or "abort" in self.calls
-
-    def pause_reading(self) -> None:
-        self.calls.append("pause")
-
-    def resume_reading(self) -> None:
-        self.calls.append("resume")
-
-    def close(self) -> None:
-        self.calls.append("close")
-
-    def abort(self) -> None:
-        self.calls.append("abort")
 
 
 class RecordingShell(ConnectionShell):
@@ -90,7 +52,7 @@ class Stand:
 
     def __init__(self) -> None:
         self.shell = RecordingShell()
-        self.transport = FakeTransport()
+        self.transport = RecordingTransport()
         self.reports: list[tuple[str, dict[str, Any]]] = []
         self.front = WebSocketFront(self.shell, self._report)
         self.client = WSConnection(ConnectionType.CLIENT)
@@ -239,7 +201,7 @@ async def test_a_close_of_the_peer_is_answered(stand: Stand) -> None:
 
 
 async def test_the_high_water_mark_is_that_of_the_socket(stand: Stand) -> None:
-    fresh = FakeTransport()
+    fresh = RecordingTransport()
     shell = RecordingShell()
     front = WebSocketFront(shell, stand._report)
     request = [
@@ -250,7 +212,7 @@ async def test_the_high_water_mark_is_that_of_the_socket(stand: Stand) -> None:
         (b"sec-websocket-key", b"AAAAAAAAAAAAAAAAAAAAAA=="),
     ]
     front.upgrade(fresh, request, b"/ws/amqp")
-    assert fresh.calls == ["limit 1000"]
+    assert (fresh.high, fresh.calls) == (1000, [])
     assert fresh.protocol is front
     fresh.waiting_bytes = 7
     assert shell.socket_facts().unsent_bytes == 7
@@ -266,7 +228,7 @@ async def test_a_request_that_is_no_upgrade_is_refused(stand: Stand, missing: in
         (b"sec-websocket-key", b"AAAAAAAAAAAAAAAAAAAAAA=="),
     ]
     del request[missing]
-    fresh = FakeTransport()
+    fresh = RecordingTransport()
     front = WebSocketFront(RecordingShell(), stand._report)
     front.upgrade(fresh, [(b"host", b"broker"), *request], b"/ws/amqp")
     assert fresh.written.startswith(b"HTTP/1.1 400 ")
@@ -282,7 +244,7 @@ async def test_an_upgrade_without_a_host_is_refused(stand: Stand) -> None:
         (b"sec-websocket-version", b"13"),
         (b"sec-websocket-key", b"AAAAAAAAAAAAAAAAAAAAAA=="),
     ]
-    fresh = FakeTransport()
+    fresh = RecordingTransport()
     WebSocketFront(RecordingShell(), stand._report).upgrade(fresh, request, b"/ws/amqp")
     assert fresh.written.startswith(b"HTTP/1.1 400 ")
     assert fresh.protocol is None

@@ -10,15 +10,12 @@ import pytest
 from hareline.queues.dispatch import placing, readers
 from hareline.queues.orders.fifo import FifoOrder
 from hareline.queues.queue import Queue
+from tests.support.deep_queues import make_windows_small
 from tests.support.messages import make_message
+from tests.support.timed_queue import TimedQueue
 from tests.support.turns import ManualTurn
 
 Publish = Callable[..., None]
-
-
-@pytest.fixture
-def turn() -> ManualTurn:
-    return ManualTurn()
 
 
 @pytest.fixture
@@ -35,6 +32,17 @@ def publish(queue: Queue) -> Publish:
             queue.enqueue(make_message(body, routing_key="q"))
 
     return enqueue_all
+
+
+@pytest.fixture
+def place() -> TimedQueue:
+    return TimedQueue()
+
+
+@pytest.fixture
+def small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A few entries make a queue deep."""
+    make_windows_small(monkeypatch)
 
 
 @pytest.fixture(autouse=True)

@@ -15,11 +15,6 @@ from tests.support.messages import make_message
 from tests.support.timed_queue import TimedQueue
 
 
-@pytest.fixture
-def place() -> TimedQueue:
-    return TimedQueue()
-
-
 def limit(place: TimedQueue, policy: OverflowPolicy) -> None:
     overflow = Overflow(
         place.queue, place.environment, max_length=1, max_length_bytes=None, policy=policy

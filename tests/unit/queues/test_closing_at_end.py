@@ -9,14 +9,14 @@ import pytest
 from hareline.queues.core.consumer import Consumer
 from hareline.queues.queue import Queue
 from tests.support.consumers import RecordingConsumer
-from tests.support.reading_queue import NON_DESTRUCTIVE, ReadingQueue, numbers
+from tests.support.vhosts import NON_DESTRUCTIVE, QueueStand, numbers
 
 GROUPS = {"x-message-group-type": "standard"}
 
 
 @pytest.fixture
-def plain() -> ReadingQueue:
-    return ReadingQueue({})
+def plain() -> QueueStand:
+    return QueueStand({})
 
 
 def is_closed(consumer: RecordingConsumer) -> bool:
@@ -27,7 +27,7 @@ def is_closed(consumer: RecordingConsumer) -> bool:
 # ------------------------------------------------------------------------- in the plain lane
 
 
-def test_a_consumer_of_an_empty_queue_is_let_go_at_once(plain: ReadingQueue) -> None:
+def test_a_consumer_of_an_empty_queue_is_let_go_at_once(plain: QueueStand) -> None:
     consumer = plain.consume(closes_at_end=True)
     assert is_closed(consumer)
     assert plain.queue.consumers == []
@@ -35,7 +35,7 @@ def test_a_consumer_of_an_empty_queue_is_let_go_at_once(plain: ReadingQueue) -> 
 
 @pytest.mark.parametrize("acknowledges", [True, False])
 def test_a_consumer_is_let_go_when_it_has_got_everything(
-    plain: ReadingQueue, acknowledges: bool
+    plain: QueueStand, acknowledges: bool
 ) -> None:
     plain.publish(*numbers(0, 5000))
     consumer = plain.consume(closes_at_end=True, acknowledges=acknowledges)
@@ -44,7 +44,7 @@ def test_a_consumer_is_let_go_when_it_has_got_everything(
     assert plain.queue.unacked_count == (5000 if acknowledges else 0)
 
 
-def test_others_stay(plain: ReadingQueue) -> None:
+def test_others_stay(plain: QueueStand) -> None:
     plain.publish(*numbers(0, 4))
     stays = plain.consume(1)
     closes = plain.consume(closes_at_end=True)
@@ -54,7 +54,7 @@ def test_others_stay(plain: ReadingQueue) -> None:
     assert stays.bodies == [b"000", b"more"]
 
 
-def test_a_consumer_without_credit_stays_while_there_is_something(plain: ReadingQueue) -> None:
+def test_a_consumer_without_credit_stays_while_there_is_something(plain: QueueStand) -> None:
     plain.publish(*numbers(0, 4))
     consumer = plain.consume(2, closes_at_end=True)
     assert not is_closed(consumer)
@@ -67,7 +67,7 @@ def test_a_consumer_without_credit_stays_while_there_is_something(plain: Reading
     assert is_closed(consumer)
 
 
-def test_what_it_waited_for_may_go_another_way(plain: ReadingQueue) -> None:
+def test_what_it_waited_for_may_go_another_way(plain: QueueStand) -> None:
     plain.publish(*numbers(0, 4))
     consumer = plain.consume(2, closes_at_end=True)
     plain.queue.purge()
@@ -77,7 +77,7 @@ def test_what_it_waited_for_may_go_another_way(plain: ReadingQueue) -> None:
     assert is_closed(consumer)
 
 
-def test_what_was_not_handed_over_keeps_it(plain: ReadingQueue) -> None:
+def test_what_was_not_handed_over_keeps_it(plain: QueueStand) -> None:
     plain.publish(*numbers(0, 4))
     consumer = plain.consume(closes_at_end=True, room=0)
     assert consumer.bodies == [b"000"]
@@ -89,7 +89,7 @@ def test_what_was_not_handed_over_keeps_it(plain: ReadingQueue) -> None:
 
 
 def test_one_that_waits_for_another_to_leave_has_its_turn() -> None:
-    queue = ReadingQueue({"x-single-active-consumer": True})
+    queue = QueueStand({"x-single-active-consumer": True})
     active, waiting = queue.consume(), queue.consume(closes_at_end=True)
     queue.publish(b"1")
     assert not is_closed(waiting)
@@ -101,7 +101,7 @@ def test_one_that_waits_for_another_to_leave_has_its_turn() -> None:
 
 
 def test_of_several_that_wait_each_is_let_go_in_turn() -> None:
-    queue = ReadingQueue({"x-single-active-consumer": True})
+    queue = QueueStand({"x-single-active-consumer": True})
     queue.accept(b"1")
     consumers = [RecordingConsumer(queue.queue, tag) for tag in "abc"]
     for consumer in consumers:
@@ -115,7 +115,7 @@ def test_of_several_that_wait_each_is_let_go_in_turn() -> None:
 # --------------------------------------------------------------------- in the selective lane
 
 
-def test_what_a_selector_leaves_does_not_keep_it(plain: ReadingQueue) -> None:
+def test_what_a_selector_leaves_does_not_keep_it(plain: QueueStand) -> None:
     for number in range(6):
         plain.publish(b"%d" % number, headers={"even": number % 2 == 0})
     consumer = plain.consume(closes_at_end=True, selector="even = TRUE")
@@ -124,7 +124,7 @@ def test_what_a_selector_leaves_does_not_keep_it(plain: ReadingQueue) -> None:
     assert plain.bodies == [b"1", b"3", b"5"]
 
 
-def test_what_is_parked_for_it_does(plain: ReadingQueue) -> None:
+def test_what_is_parked_for_it_does(plain: QueueStand) -> None:
     for number in range(6):
         plain.publish(b"%d" % number, headers={"even": number % 2 == 0})
     consumer = plain.consume(2, closes_at_end=True, selector="even = TRUE")
@@ -138,7 +138,7 @@ def test_what_is_parked_for_it_does(plain: ReadingQueue) -> None:
 
 
 def test_what_another_s_group_holds_is_not_for_it() -> None:
-    queue = ReadingQueue(GROUPS)
+    queue = QueueStand(GROUPS)
     owner = queue.consume(1)
     for number in range(3):
         queue.publish(b"%d" % number, headers={"JMSXGroupID": "g"})
@@ -170,7 +170,7 @@ def test_it_is_let_go_at_the_end_of_the_turn_and_not_before(
     arguments: dict[str, object], is_browser: bool, then: Callable[[Queue], object]
 ) -> None:
     """What a client sends in the same breath still finds the queue."""
-    queue = ReadingQueue(arguments, is_auto_delete=True)
+    queue = QueueStand(arguments, is_auto_delete=True)
     queue.publish(*numbers(0, 3))
     consumer = RecordingConsumer(queue.queue, "first")
     consumer.closes_at_end = True
@@ -188,7 +188,7 @@ def test_it_is_let_go_at_the_end_of_the_turn_and_not_before(
 def test_a_queue_that_is_deleted_before_its_turn_ends_comes_to_rest(
     arguments: dict[str, object],
 ) -> None:
-    queue = ReadingQueue(arguments, is_auto_delete=True)
+    queue = QueueStand(arguments, is_auto_delete=True)
     queue.accept(b"1")
     consumer = RecordingConsumer(queue.queue)
     consumer.closes_at_end = True

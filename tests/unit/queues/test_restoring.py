@@ -29,17 +29,13 @@ from tests.support.deep_queues import (
     WINDOW,
     bodies,
     durable,
-    make_windows_small,
     paged_count,
     publish,
     read,
 )
 from tests.support.messages import make_message
 
-
-@pytest.fixture(autouse=True)
-def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    make_windows_small(monkeypatch)
+pytestmark = pytest.mark.usefixtures("small_windows")
 
 
 class TestRestored:

@@ -6,40 +6,25 @@ import re
 from typing import Any
 
 from hareline.broker.stream_queue import Stream, stream_of
-from hareline.queues.queue import Queue
 from tests.support.messages import ARRIVAL_MS, make_message
 from tests.support.stores import FakeDefinitions, FakeStore
-from tests.support.timers import ManualTimers
-from tests.support.turns import ManualTurn
-from tests.support.vhosts import make_vhost
+from tests.support.vhosts import VhostStand
 
 STREAM = {"x-queue-type": "stream"}
 
 
-class Stand:
+class Stand(VhostStand):
     """``stream`` is queue ``q`` of a virtual host; ``store`` None keeps nothing."""
 
     def __init__(self, store: FakeStore | None, **arguments: object) -> None:
-        self.turn = ManualTurn()
-        timers = ManualTimers(on_rung=self.turn.run)
-        self.vhost = make_vhost(
-            self.turn, timers=timers, store=store, definitions=FakeDefinitions()
-        )
-        self.store = store
-        if store is not None:
-            self.turn.write_pending = store.write_pending
-        self.queue = self.declare("q", **{**STREAM, **arguments})
+        super().__init__(store, FakeDefinitions())
+        self.queue = self.declare("q", {**STREAM, **arguments})
         stream = stream_of(self.queue)
         assert stream is not None
         self.stream: Stream = stream
         self.calls: list[int] = []
 
-    def declare(self, name: str, **arguments: object) -> Queue:
-        return self.vhost.declare_queue(
-            name, is_durable=True, is_auto_delete=False, owner=None, arguments=arguments
-        )
-
-    def publish(self, count: int, **properties: Any) -> None:
+    def fill(self, count: int, **properties: Any) -> None:
         for _ in range(count):
             message = make_message(b"body", **properties)
             message.arrival_ms = ARRIVAL_MS + self.queue.next_offset
@@ -67,7 +52,7 @@ def durable() -> tuple[Stand, FakeStore]:
 def test_what_is_not_durable_is_beyond_the_end() -> None:
     stand, store = durable()
     assert stand.ends() == (0, 0)
-    stand.publish(3)
+    stand.fill(3)
     assert stand.ends() == (0, 0)
     assert stand.waits()
     store.sync_all()
@@ -79,7 +64,7 @@ def test_what_is_not_durable_is_beyond_the_end() -> None:
 
 def test_without_a_store_all_that_is_there_counts() -> None:
     stand = Stand(None)
-    stand.publish(3)
+    stand.fill(3)
     assert stand.ends() == (0, 3)
     assert not stand.stream.is_journaled
     assert [entry.offset for entry in stand.stream.entries(1, 9)] == [1, 2]
@@ -87,13 +72,13 @@ def test_without_a_store_all_that_is_there_counts() -> None:
 
 def test_an_emptied_stream_begins_where_it_ends() -> None:
     stand, store = durable()
-    stand.publish(3)
+    stand.fill(3)
     store.sync_all()
     assert stand.first_arrival_ms() == ARRIVAL_MS
     stand.queue.purge()
     assert stand.ends() == (3, 3)
     assert stand.first_arrival_ms() is None
-    stand.publish(1)
+    stand.fill(1)
     assert stand.ends() == (3, 3)
     store.sync_all()
     assert stand.ends() == (3, 4)
@@ -102,16 +87,16 @@ def test_an_emptied_stream_begins_where_it_ends() -> None:
 def test_the_beginning_is_never_beyond_the_end() -> None:
     """Retention may drop what is durable while what stays is not."""
     stand = Stand(FakeStore(), **{"x-max-length-bytes": 4})
-    stand.publish(3)
+    stand.fill(3)
     assert stand.ends() == (0, 0)
     assert stand.queue.ready_count == 1
 
 
 def test_an_instant_leads_to_an_offset_and_to_the_end_at_most() -> None:
     stand, store = durable()
-    stand.publish(3)
+    stand.fill(3)
     store.sync_all()
-    stand.publish(2)
+    stand.fill(2)
     found = [stand.stream.offset_since(ARRIVAL_MS + after) for after in (-5, 0, 2, 3, 99)]
     assert found == [0, 0, 2, 3, 3]
 
@@ -120,9 +105,9 @@ def test_each_declaration_is_another_incarnation() -> None:
     stand, _ = durable()
     first = stand.stream.incarnation
     assert re.fullmatch("[0-9a-f]{16}", first)
-    assert stand.declare("q", **STREAM) is stand.queue
+    assert stand.declare("q", STREAM) is stand.queue
     stand.vhost.delete_queue("q", None)
-    again = stream_of(stand.declare("q", **STREAM))
+    again = stream_of(stand.declare("q", STREAM))
     assert again is not None
     assert again.incarnation != first
 
@@ -130,19 +115,19 @@ def test_each_declaration_is_another_incarnation() -> None:
 def test_only_streams_are_streams() -> None:
     stand, _ = durable()
     assert stream_of(stand.declare("classic")) is None
-    assert stream_of(stand.declare("log", **{"x-non-destructive": True})) is None
+    assert stream_of(stand.declare("log", {"x-non-destructive": True})) is None
     stand.vhost.delete_queue("q", None)
     assert stream_of(stand.queue) is None
 
 
 def test_messages_with_an_expiration_leave_no_hole() -> None:
     stand, store = durable()
-    stand.publish(1)
-    stand.publish(1, expiration="1")
-    stand.publish(1)
+    stand.fill(1)
+    stand.fill(1, expiration="1")
+    stand.fill(1)
     store.sync_all()
     stand.vhost.environment.clock.now_ms += 60_000
-    stand.publish(1)
+    stand.fill(1)
     store.sync_all()
     assert list(stand.stream.positions(0, 9)[0]) == [0, 1, 2, 3]
 
@@ -155,18 +140,18 @@ def test_who_waits_is_called_once_when_messages_are_durable() -> None:
     stand.watch()
     stand.turn.run()
     assert stand.calls == []
-    stand.publish(2)
+    stand.fill(2)
     assert stand.calls == []
     store.sync_all()
     assert stand.calls == [2]
-    stand.publish(1)
+    stand.fill(1)
     store.sync_all()
     assert stand.calls == [2]
 
 
 def test_who_waits_while_messages_are_on_their_way_is_called_with_them() -> None:
     stand, store = durable()
-    stand.publish(2)
+    stand.fill(2)
     stand.watch()
     store.sync_all()
     assert stand.calls == [2]
@@ -179,7 +164,7 @@ def test_a_turn_without_messages_wakes_nobody() -> None:
     stand.turn.run()
     assert stand.calls == []
     assert store.waiting == []
-    stand.publish(1)
+    stand.fill(1)
     store.sync_all()
     assert stand.calls == [1]
 
@@ -187,14 +172,14 @@ def test_a_turn_without_messages_wakes_nobody() -> None:
 def test_without_a_store_the_end_of_the_turn_calls() -> None:
     stand = Stand(None)
     stand.watch()
-    stand.publish(2)
+    stand.fill(2)
     assert stand.calls == [2]
 
 
 def test_who_no_longer_waits_is_not_called() -> None:
     stand = Stand(None)
     stand.stream.when_moved(lambda: stand.calls.append(1))()
-    stand.publish(2)
+    stand.fill(2)
     assert stand.calls == []
 
 
@@ -207,9 +192,9 @@ def test_the_end_of_the_queue_calls() -> None:
 
 def test_with_a_store_that_has_failed_nothing_moves_and_nobody_is_called_for_it() -> None:
     stand, store = durable()
-    stand.publish(1)
+    stand.fill(1)
     store.fail("no disk")
     stand.watch()
-    stand.publish(1)
+    stand.fill(1)
     assert stand.calls == []
     assert store.waiting == []

@@ -22,11 +22,6 @@ from tests.support.turns import ManualTurn
 from tests.support.vhosts import declare, make_vhost
 
 
-@pytest.fixture
-def place() -> TimedQueue:
-    return TimedQueue()
-
-
 def test_a_queue_without_parts_adds_entries_by_a_method_of_its_deque(place: TimedQueue) -> None:
     queue = place.queue
     assert queue._append == queue.order.add

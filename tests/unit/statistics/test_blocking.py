@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from hareline.amqp.channel import Channel
 from hareline.amqp.input_gate import BACKLOG, OUTPUT
 from hareline.statistics.blocking import Blocked, why_channel_waits, why_connection_waits
@@ -12,16 +10,6 @@ from hareline.wire.methods import commands
 from tests.unit.amqp.peer import Peer, SteppedBroker
 
 FULL = {"x-max-length": 2, "x-overflow": "flow-control"}
-
-
-@pytest.fixture
-def broker() -> SteppedBroker:
-    return SteppedBroker()
-
-
-@pytest.fixture
-def peer(broker: SteppedBroker) -> Peer:
-    return broker.connect()
 
 
 def channel_of(peer: Peer, number: int = 1) -> Channel:

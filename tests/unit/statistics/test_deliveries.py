@@ -13,16 +13,6 @@ from tests.unit.amqp.peer import Peer, SteppedBroker
 BASIC = commands.Basic
 
 
-@pytest.fixture
-def broker() -> SteppedBroker:
-    return SteppedBroker()
-
-
-@pytest.fixture
-def peer(broker: SteppedBroker) -> Peer:
-    return broker.connect()
-
-
 def consumer_of(peer: Peer, tag: str, number: int = 1) -> ChannelConsumer:
     return peer.connection.channels.by_number[number].consumers.by_tag[tag]
 

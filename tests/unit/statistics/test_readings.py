@@ -25,11 +25,6 @@ BASIC = commands.Basic
 
 
 @pytest.fixture
-def broker() -> SteppedBroker:
-    return SteppedBroker()
-
-
-@pytest.fixture
 def peer(broker: SteppedBroker) -> Peer:
     return broker.connect(heartbeat_s=30, channel_max=100)
 

@@ -15,46 +15,17 @@ from hareline.net.tls.contexts import CertificateFiles, TlsContexts, TlsOptions,
 from hareline.net.tls.handshakes import READ_BUFFER_BYTES, Handshakes
 from hareline.net.tls.stream import SESSION, TlsStream
 from tests.support.authority import Files
+from tests.support.transports import RecordingTransport
 from tests.support.waiting import until
 
 APP_BUFFER_BYTES = 20_000
 
 
-class Socket(asyncio.Transport):
-    """The server's end of a socket; ``sent`` is what the client has not read yet."""
-
-    def __init__(self) -> None:
-        super().__init__({"peername": ("192.0.2.7", 4000), "sockname": ("192.0.2.1", 5671)})
-        self.sent = b""
-        self.calls: list[str] = []
-        self.high: int | None = None
-
-    def write(self, data: bytes | bytearray | memoryview) -> None:
-        self.sent += data
+class Socket(RecordingTransport):
+    """The server's end of a socket; ``written`` is what the client has not read yet."""
 
     def get_write_buffer_size(self) -> int:
-        return len(self.sent)
-
-    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        self.high = high
-
-    def is_closing(self) -> bool:
-        return bool({"close", "abort"} & set(self.calls))
-
-    def pause_reading(self) -> None:
-        self.calls.append("pause")
-
-    def resume_reading(self) -> None:
-        self.calls.append("resume")
-
-    def write_eof(self) -> None:
-        self.calls.append("eof")
-
-    def close(self) -> None:
-        self.calls.append("close")
-
-    def abort(self) -> None:
-        self.calls.append("abort")
+        return len(self.written)
 
 
 class Behind(asyncio.BufferedProtocol):
@@ -106,7 +77,7 @@ class Stand:
         self.handshakes = Handshakes(self.report, lambda: self.timeout_s)
         self.behind: asyncio.BaseProtocol = Behind()
         self.stream = TlsStream(self.handshakes, lambda: contexts.amqp, lambda: self.behind)
-        self.socket = Socket()
+        self.socket = Socket(peername=("192.0.2.7", 4000), sockname=("192.0.2.1", 5671))
         self._to_client, self._to_server = ssl.MemoryBIO(), ssl.MemoryBIO()
         self.client = client.wrap_bio(self._to_client, self._to_server, server_hostname="localhost")
 
@@ -129,8 +100,8 @@ class Stand:
 
     def pass_on(self) -> None:
         """Both ends get what the other one has sent."""
-        self._to_client.write(self.socket.sent)
-        self.socket.sent = b""
+        self._to_client.write(self.socket.written)
+        self.socket.written = b""
         self.deliver(self._to_server.read())
 
     async def shake(self) -> None:
@@ -140,9 +111,9 @@ class Stand:
                 self.client.do_handshake()
             except ssl.SSLWantReadError:
                 self.pass_on()
-                await until(lambda: self.socket.sent or self.reports, "the server's answer")
-                self._to_client.write(self.socket.sent)
-                self.socket.sent = b""
+                await until(lambda: self.socket.written or self.reports, "the server's answer")
+                self._to_client.write(self.socket.written)
+                self.socket.written = b""
             else:
                 break
         self.pass_on()
@@ -150,8 +121,8 @@ class Stand:
 
     def read(self) -> bytes:
         """All that the server has sent, decrypted."""
-        self._to_client.write(self.socket.sent)
-        self.socket.sent = b""
+        self._to_client.write(self.socket.written)
+        self.socket.written = b""
         octets = b""
         while True:
             try:
@@ -195,7 +166,7 @@ async def test_what_is_sent_arrives_on_both_sides(stand: Stand) -> None:
     stand.send(b"AMQP\0\0\x09\x01")
     assert stand.app.got == b"AMQP\0\0\x09\x01"
     stand.stream.write(b"start")
-    assert b"start" not in stand.socket.sent
+    assert b"start" not in stand.socket.written
     assert stand.read() == b"start"
     assert stand.handshakes.done_count == 1
 
@@ -307,7 +278,7 @@ async def test_a_client_without_a_certificate_is_refused_where_one_is_required(
     reason = "the client shows no certificate, and one is required"
     assert stand.reports == [(events.TLS_REFUSED, {"peer": "192.0.2.7:4000", "reason": reason})]
     assert stand.handshakes.failed_count == 1
-    assert stand.socket.sent, "the alert"
+    assert stand.socket.written, "the alert"
     assert stand.socket.calls[-1] == "close"
     stand.stream.connection_lost(None)
     assert stand.app.lost == []
@@ -390,9 +361,9 @@ async def test_octets_that_come_during_a_step_are_kept(stand: Stand) -> None:
     hello = stand._to_server.read()
     stand.deliver(hello[:50])
     stand.deliver(hello[50:])
-    await until(lambda: stand.socket.sent, "the answer")
-    stand._to_client.write(stand.socket.sent)
-    stand.socket.sent = b""
+    await until(lambda: stand.socket.written, "the answer")
+    stand._to_client.write(stand.socket.written)
+    stand.socket.written = b""
     stand.client.do_handshake()
     stand.client.write(b"at once")  # with the last step
     octets = stand._to_server.read()
@@ -408,9 +379,9 @@ async def test_octets_that_were_read_before_it_began_are_taken(stand: Stand) -> 
         stand.client.do_handshake()
     stand.stream.connection_made(stand.socket)
     stand.stream.feed(stand._to_server.read())
-    await until(lambda: stand.socket.sent, "the answer")
-    stand._to_client.write(stand.socket.sent)
-    stand.socket.sent = b""
+    await until(lambda: stand.socket.written, "the answer")
+    stand._to_client.write(stand.socket.written)
+    stand.socket.written = b""
     stand.client.do_handshake()
     stand.pass_on()
     await until(lambda: stand.stream.get_extra_info(SESSION), "the session")

@@ -13,8 +13,8 @@ from hareline.queues.orders.fifo import FifoOrder
 from hareline.queues.queue import Queue, has_taker
 from tests.support.consumers import RecordingConsumer
 from tests.support.messages import make_message
-from tests.support.reading_queue import NON_DESTRUCTIVE, ReadingQueue, numbers
 from tests.support.turns import ManualTurn
+from tests.support.vhosts import NON_DESTRUCTIVE, QueueStand, numbers
 
 from ..conftest import Publish
 
@@ -29,7 +29,7 @@ LANES: dict[str, dict[str, object]] = {
 def test_credit_that_comes_back_after_the_end_asks_for_nothing(
     arguments: dict[str, object],
 ) -> None:
-    place = ReadingQueue(arguments)
+    place = QueueStand(arguments)
     place.publish(*numbers(0, 3))
     consumer, browser = place.consume(1), place.browse(1)
     place.vhost.delete_queue("q", None)

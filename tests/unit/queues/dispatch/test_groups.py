@@ -22,15 +22,12 @@ from hareline.queues.core.groups import (
     ParkedRun,
 )
 from hareline.queues.core.parking import Parking
-from hareline.queues.dispatch.selective import SelectiveLane
 from hareline.queues.queue import Queue
 from hareline.wire.table import Table
-from tests.support.consumers import RecordingConsumer
 from tests.support.messages import make_message
-from tests.support.reading_queue import ReadingQueue
 
-STANDARD = {"x-message-group-type": "standard"}
-SHARED = {"x-message-group-type": "shared"}
+from .selective_queue import SHARED, STANDARD, SelectiveQueue, names
+
 BOTH = pytest.mark.parametrize("arguments", [STANDARD, SHARED], ids=["standard", "shared"])
 
 
@@ -191,22 +188,11 @@ def test_a_run_gives_its_entries_by_rank_and_passes_over_settled_ones(queue: Que
 # -------------------------------------------------------------------- groups in a queue
 
 
-class GroupQueue(ReadingQueue):
+class GroupQueue(SelectiveQueue):
     """``put("a1", "b1")`` publishes a message for each, of the group of its first letter."""
 
-    def accept_all(self, *names: str, **headers: Any) -> None:
-        for name in names:
-            group = {} if name[0] == "-" else {"JMSXGroupID": name[0]}
-            self.accept(name.encode(), headers={**group, **headers})
-
-    def put(self, *names: str, **headers: Any) -> None:
-        self.accept_all(*names, **headers)
-        self.turn.run()
-
-    def leave(self, consumer: RecordingConsumer) -> None:
-        """As basic.cancel: what it has stays unacked."""
-        self.queue.remove_consumer(consumer)
-        self.turn.run()
+    def headers_of(self, body: str) -> dict[str, object]:
+        return {} if body[0] == "-" else {"JMSXGroupID": body[0]}
 
     def got(self) -> bytes | None:
         entry = self.queue.get()
@@ -214,20 +200,10 @@ class GroupQueue(ReadingQueue):
         return None if entry is None else entry.message.body
 
     @property
-    def lane(self) -> SelectiveLane:
-        lane = self.queue.lane
-        assert isinstance(lane, SelectiveLane)
-        return lane
-
-    @property
     def groups(self) -> Groups:
         groups = self.lane._groups
         assert groups is not None
         return groups
-
-
-def names(consumer: RecordingConsumer) -> list[str]:
-    return [body.decode() for body in consumer.bodies]
 
 
 MakeQueue = Callable[..., GroupQueue]

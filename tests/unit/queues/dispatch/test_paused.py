@@ -10,13 +10,10 @@ from hareline.broker.stream_queue import stream_of
 from hareline.queues.dispatch.plain import PlainLane
 from hareline.queues.dispatch.selective import SelectiveLane
 from hareline.queues.paused import is_paused, pause, resume, working_lane
-from hareline.queues.queue import Queue, has_taker
-from hareline.selectors.selector import compile_selector
+from hareline.queues.queue import has_taker
 from tests.support.consumers import RecordingConsumer
 from tests.support.messages import make_message
-from tests.support.timers import ManualTimers
-from tests.support.turns import ManualTurn
-from tests.support.vhosts import declare, make_vhost
+from tests.support.vhosts import QueueStand
 
 TYPES: dict[str, dict[str, Any]] = {
     "plain": {},
@@ -28,37 +25,15 @@ TYPES: dict[str, dict[str, Any]] = {
 }
 
 
-class Stand:
-    def __init__(self, arguments: dict[str, Any] | None = None, **options: Any) -> None:
-        self.turn = ManualTurn()
-        self.timers = ManualTimers(on_rung=self.turn.run)
-        self.vhost = make_vhost(self.turn, timers=self.timers)
-        self.queue: Queue = declare(self.vhost, "q", arguments=arguments or {}, **options)
-
-    def put(self, *bodies: bytes) -> None:
-        for body in bodies:
-            if self.queue.needs_admission:
-                self.queue.put(make_message(body))
-            else:
-                self.queue.enqueue(make_message(body))
-        self.turn.run()
-
-    def consumer(self, **options: Any) -> RecordingConsumer:
-        made = RecordingConsumer(self.queue, **options)
-        self.queue.add_consumer(made)
-        self.turn.run()
-        return made
-
-
 @pytest.mark.parametrize("name", TYPES)
 def test_nothing_is_delivered_until_it_goes_on(name: str) -> None:
-    stand = Stand(TYPES[name])
-    before = stand.consumer(prefetch_count=10)
-    stand.put(b"1")
+    stand = QueueStand(TYPES[name])
+    before = stand.consume(prefetch_count=10)
+    stand.publish(b"1")
     pause(stand.queue)
     assert is_paused(stand.queue)
-    during = stand.consumer(prefetch_count=10)
-    stand.put(b"2", b"3")
+    during = stand.consume(prefetch_count=10)
+    stand.publish(b"2", b"3")
     assert before.bodies + during.bodies == [b"1"] or name == "log"
     assert stand.queue.get() is None
     assert not has_taker(stand.queue, make_message(b"x"))
@@ -70,7 +45,7 @@ def test_nothing_is_delivered_until_it_goes_on(name: str) -> None:
 
 
 def test_pausing_twice_is_pausing_once() -> None:
-    stand = Stand()
+    stand = QueueStand({})
     pause(stand.queue)
     pause(stand.queue)
     resume(stand.queue)
@@ -79,9 +54,9 @@ def test_pausing_twice_is_pausing_once() -> None:
 
 
 def test_settling_and_releasing_go_on() -> None:
-    stand = Stand()
-    consumer = stand.consumer(prefetch_count=5)
-    stand.put(b"1", b"2")
+    stand = QueueStand({})
+    consumer = stand.consume(prefetch_count=5)
+    stand.publish(b"1", b"2")
     pause(stand.queue)
     stand.queue.settle(consumer.unacked[0])
     stand.queue.release([consumer.unacked[1]])
@@ -91,12 +66,12 @@ def test_settling_and_releasing_go_on() -> None:
 
 
 def test_consumers_with_selectors_come_and_go_while_it_is_paused() -> None:
-    stand = Stand()
-    stand.put(b"1")
+    stand = QueueStand({})
+    stand.publish(b"1")
     pause(stand.queue)
-    choosy = stand.consumer(selector=compile_selector("JMSPriority > 100"))
+    choosy = stand.consume(selector="JMSPriority > 100")
     assert isinstance(working_lane(stand.queue.lane), SelectiveLane)
-    plain = stand.consumer(acknowledges=False)
+    plain = stand.consume(acknowledges=False)
     stand.queue.remove_consumer(choosy)
     resume(stand.queue)
     assert isinstance(stand.queue.lane, PlainLane)
@@ -105,10 +80,10 @@ def test_consumers_with_selectors_come_and_go_while_it_is_paused() -> None:
 
 
 def test_a_consumer_that_leaves_gets_nothing_and_the_next_is_active() -> None:
-    stand = Stand(TYPES["single"])
-    first, second = stand.consumer(acknowledges=False), stand.consumer(acknowledges=False)
+    stand = QueueStand(TYPES["single"])
+    first, second = stand.consume(acknowledges=False), stand.consume(acknowledges=False)
     pause(stand.queue)
-    stand.put(b"1")
+    stand.publish(b"1")
     stand.queue.remove_consumer(first)
     assert second.is_live
     resume(stand.queue)
@@ -117,41 +92,41 @@ def test_a_consumer_that_leaves_gets_nothing_and_the_next_is_active() -> None:
 
 
 def test_what_expires_and_what_is_too_much_leaves_while_it_is_paused() -> None:
-    stand = Stand({"x-message-ttl": 100, "x-max-length": 3})
+    stand = QueueStand({"x-message-ttl": 100, "x-max-length": 3})
     pause(stand.queue)
-    stand.put(b"1", b"2", b"3", b"4")
+    stand.publish(b"1", b"2", b"3", b"4")
     assert stand.queue.ready_count == 3
     stand.timers.advance(200)
     assert stand.queue.ready_count == 0
 
 
 def test_a_paused_stream_is_one_and_drops_what_it_keeps_no_longer() -> None:
-    stand = Stand({"x-queue-type": "stream", "x-max-length-bytes": 3}, is_durable=True)
+    stand = QueueStand({"x-queue-type": "stream", "x-max-length-bytes": 3})
     pause(stand.queue)
-    stand.put(b"1", b"2", b"3", b"4", b"5")
+    stand.publish(b"1", b"2", b"3", b"4", b"5")
     assert stand.queue.ready_count == 3
     stream = stream_of(stand.queue)
     assert stream is not None
     moved: list[int] = []
     stream.when_moved(lambda: moved.append(1))
-    stand.put(b"6")
+    stand.publish(b"6")
     assert moved == [1]
 
 
 def test_a_paused_queue_can_be_purged_and_deleted() -> None:
-    stand = Stand()
-    consumer = stand.consumer()
+    stand = QueueStand({})
+    consumer = stand.consume()
     pause(stand.queue)
-    stand.put(b"1", b"2")
+    stand.publish(b"1", b"2")
     assert stand.queue.purge() == 2
-    stand.put(b"3")
+    stand.publish(b"3")
     assert stand.vhost.delete_queue("q", None) == 1
     assert consumer.is_told_of_end
 
 
 def test_a_consumer_that_closes_at_the_end_waits_for_it() -> None:
-    stand = Stand()
-    stand.put(b"1")
+    stand = QueueStand({})
+    stand.publish(b"1")
     pause(stand.queue)
     consumer = RecordingConsumer(stand.queue, acknowledges=False)
     consumer.closes_at_end = True

@@ -15,7 +15,7 @@ from tests.support.consumers import RecordingConsumer
 from tests.support.messages import make_message
 
 from .round_robin import Receiver, deal_out
-from .selective_queue import BLUE, RED, SHARED, STANDARD, ChannelConsumer, SelectiveQueue, names
+from .selective_queue import BLUE, RED, SHARED, STANDARD, SelectiveQueue, names
 
 #: What a message of ``SelectiveQueue.put`` with a body of two octets costs an output.
 OCTETS = len(make_message(b"r1", headers={"colour": "red"}).content)
@@ -168,7 +168,7 @@ def test_a_full_output_at_the_start_costs_nothing(plain: SelectiveQueue) -> None
     assert not red.is_active
 
 
-class ShortConsumer(ChannelConsumer):
+class ShortConsumer(RecordingConsumer):
     """Takes one entry of each hand-over, against what its ``room_bytes`` says."""
 
     def deliver(self, entries: list[QueueEntry]) -> int:

@@ -87,34 +87,11 @@ def test_whole_rounds_are_handed_over_in_one_call_each(
     assert [consumer.batch_sizes for consumer in consumers] == [[34], [34], [34]]
 
 
-class Port:
-    """A channel; ``bodies`` in the order in which they go out on it."""
-
-    def __init__(self) -> None:
-        self.bodies: list[bytes] = []
-
-
-class PortConsumer(RecordingConsumer):
-    """One that may share its port with others."""
-
-    port: Port
-
-    @property
-    def delivery_port(self) -> object:
-        return self.port
-
-    def deliver(self, entries: list[QueueEntry]) -> int:
-        count = super().deliver(entries)
-        self.port.bodies += [entry.message.body for entry in entries[:count]]
-        return count
-
-
-def consume_on(queue: Queue, ports: list[Port]) -> list[PortConsumer]:
-    """A consumer for each of these ports."""
-    consumers = [PortConsumer(queue, f"c{index}") for index in range(len(ports))]
-    for consumer, port in zip(consumers, ports, strict=True):
-        consumer.port = port
-        queue.add_consumer(consumer)
+def consume_on(queue: Queue, channels: list[list[bytes]]) -> list[RecordingConsumer]:
+    """A consumer of each of these channels."""
+    consumers = consume(queue, *[0] * len(channels))
+    for consumer, channel in zip(consumers, channels, strict=True):
+        consumer.channel = channel
     return consumers
 
 
@@ -138,25 +115,25 @@ def queue(turn: ManualTurn) -> CountingQueue:
 def test_consumers_of_one_port_are_served_in_the_order_of_the_queue_from_one_batch(
     queue: CountingQueue, turn: ManualTurn, publish: Publish
 ) -> None:
-    port = Port()
-    consumers = consume_on(queue, [port, Port(), port])
+    channel: list[bytes] = []
+    consumers = consume_on(queue, [channel, [], channel])
     publish(*numbers(99))
     turn.run()
     assert [consumer.bodies for consumer in consumers] == [numbers(99)[at::3] for at in range(3)]
-    assert port.bodies == [body for at, body in enumerate(numbers(99)) if at % 3 != 1]
+    assert channel == [body for at, body in enumerate(numbers(99)) if at % 3 != 1]
     assert queue.acquired == [99]
 
 
 def test_more_consumers_than_entries_get_one_each_from_one_batch(
     queue: CountingQueue, turn: ManualTurn, publish: Publish
 ) -> None:
-    consumers = consume_on(queue, [Port()] * 700)
+    consumers = consume_on(queue, [[]] * 700)
     publish(*numbers(1000))
     turn.run()
     assert [consumer.bodies for consumer in consumers] == [
         numbers(1000)[at::700] for at in range(700)
     ]
-    assert consumers[0].port.bodies == numbers(1000)
+    assert consumers[0].channel == numbers(1000)
     assert queue.acquired == [512, 488]
 
 
@@ -696,13 +673,14 @@ terms = st.builds(
     sizes=st.lists(st.sampled_from([0, 1, 6, 6, 6, 40, 300]), min_size=1, max_size=150),
     shared_count=st.sampled_from([0, 0, 0, 4, 30]),
     share=st.sampled_from([1, 5, 16, 2048]),
-    ports=st.lists(st.builds(Port), min_size=1, max_size=6),
+    channel_count=st.integers(1, 6),
 )
 def test_batches_come_to_the_same_as_single_hand_overs(
-    wishes: list[Terms], sizes: list[int], shared_count: int, share: int, ports: list[Port]
+    wishes: list[Terms], sizes: list[int], shared_count: int, share: int, channel_count: int
 ) -> None:
     turn = ManualTurn()
     queue = Queue("q", FifoOrder(), turn)
+    channels: list[list[bytes]] = [[] for _ in range(channel_count)]
     bodies = [(b"%05d" % number).ljust(size, b".") for number, size in enumerate(sizes)]
     consumers: list[RecordingConsumer] = []
     receivers: list[Receiver] = []
@@ -714,7 +692,7 @@ def test_batches_come_to_the_same_as_single_hand_overs(
                 windows[side].append(CreditWindow(0, wish.octets))
             if shared_count and wish.is_sharing:
                 windows[side].append(shared[side])
-        consumer = PortConsumer(
+        consumer = RecordingConsumer(
             queue,
             f"c{index}",
             prefetch_count=0 if wish.credit == UNLIMITED else wish.credit,
@@ -722,7 +700,7 @@ def test_batches_come_to_the_same_as_single_hand_overs(
             windows=tuple(windows[0]),
         )
         consumer.room = wish.room
-        consumer.port = ports[index % len(ports)]
+        consumer.channel = channels[index % channel_count]
         consumers.append(consumer)
         queue.add_consumer(consumer)
         receivers.append(
@@ -740,5 +718,5 @@ def test_batches_come_to_the_same_as_single_hand_overs(
     assert [consumer.bodies for consumer in consumers] == [one.bodies for one in receivers]
     assert [entry.message.body for entry in queue.acquire(queue.ready_count)] == left
     if len({wish.priority for wish in wishes}) == 1:  # higher ones are served to the end first
-        for port in ports:
-            assert port.bodies == sorted(port.bodies, key=lambda body: body[:5])
+        for channel in channels:
+            assert channel == sorted(channel, key=lambda body: body[:5])

@@ -12,7 +12,7 @@ from hareline.queues.dispatch.reader import Getter
 from hareline.selectors.selector import compile_selector
 from hareline.wire.table import Table
 from tests.support.deep_queues import deep_log, make_windows_small, publish
-from tests.support.reading_queue import NON_DESTRUCTIVE, ReadingQueue, numbers
+from tests.support.vhosts import NON_DESTRUCTIVE, QueueStand, numbers
 
 PRIORITIES = {**NON_DESTRUCTIVE, "x-max-priority": 9}
 SORTED = {**NON_DESTRUCTIVE, "x-sort-key": "k"}
@@ -20,12 +20,12 @@ STREAM = {"x-queue-type": "stream"}
 
 
 @pytest.fixture
-def log() -> ReadingQueue:
-    return ReadingQueue(NON_DESTRUCTIVE)
+def log() -> QueueStand:
+    return QueueStand(NON_DESTRUCTIVE)
 
 
 @pytest.mark.row("A15")
-def test_acks_and_nacks_give_credit_back_and_change_nothing(log: ReadingQueue) -> None:
+def test_acks_and_nacks_give_credit_back_and_change_nothing(log: QueueStand) -> None:
     log.publish(*numbers(0, 9))
     reader = log.consume(3)
     assert reader.bodies == numbers(0, 3)
@@ -41,7 +41,7 @@ def test_acks_and_nacks_give_credit_back_and_change_nothing(log: ReadingQueue) -
     assert log.queue.ready_count == 9
 
 
-def test_what_is_requeued_is_not_redelivered(log: ReadingQueue) -> None:
+def test_what_is_requeued_is_not_redelivered(log: QueueStand) -> None:
     log.publish(*numbers(0, 4))
     reader = log.consume(2)
     reader.release()
@@ -50,7 +50,7 @@ def test_what_is_requeued_is_not_redelivered(log: ReadingQueue) -> None:
     assert reader.redelivered == [False] * 4
 
 
-def test_readings_are_counted_as_unacked(log: ReadingQueue) -> None:
+def test_readings_are_counted_as_unacked(log: QueueStand) -> None:
     log.publish(*numbers(0, 4))
     reader, other = log.consume(3), log.consume(acknowledges=False)
     assert log.queue.unacked_count == 3
@@ -65,8 +65,8 @@ def test_readings_are_counted_as_unacked(log: ReadingQueue) -> None:
 # ---------------------------------------------------------------------------- stream filters
 
 
-def filtered_stream() -> ReadingQueue:
-    stream = ReadingQueue(STREAM)
+def filtered_stream() -> QueueStand:
+    stream = QueueStand(STREAM)
     stream.publish(b"eu", headers={"a": 1, "x-stream-filter-value": "eu"})
     stream.publish(b"us", headers={"x-stream-filter-value": "us"})
     stream.publish(b"none")
@@ -104,7 +104,7 @@ def test_a_stream_filter_and_a_selector_must_both_be_true() -> None:
 
 
 def test_what_a_stream_filter_passes_over_costs_no_credit() -> None:
-    stream = ReadingQueue(STREAM)
+    stream = QueueStand(STREAM)
     for number in range(3 * BATCH_ENTRIES):
         value = "rare" if number % 300 == 299 else "often"
         stream.accept(b"%d" % number, headers={"x-stream-filter-value": value})
@@ -118,12 +118,12 @@ def test_what_a_stream_filter_passes_over_costs_no_credit() -> None:
 # ------------------------------------------------------------------------------- basic.get
 
 
-def with_filters(queue: Mapping[str, object], **filters: tuple[str, str]) -> ReadingQueue:
+def with_filters(queue: Mapping[str, object], **filters: tuple[str, str]) -> QueueStand:
     table = {name: {type_: [argument]} for name, (type_, argument) in filters.items()}
-    return ReadingQueue({**queue, "x-default-filters": table})
+    return QueueStand({**queue, "x-default-filters": table})
 
 
-def got(queue: ReadingQueue) -> bytes | None:
+def got(queue: QueueStand) -> bytes | None:
     entry = queue.queue.get()
     if entry is None:
         return None
@@ -229,7 +229,7 @@ def test_get_goes_back_for_what_was_held() -> None:
     assert got(queue) == b"held"
 
 
-def test_readings_outlive_their_queue(log: ReadingQueue) -> None:
+def test_readings_outlive_their_queue(log: QueueStand) -> None:
     log.publish(*numbers(0, 3))
     reader = log.consume()
     log.vhost.delete_queue("q", None)

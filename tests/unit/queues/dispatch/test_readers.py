@@ -13,7 +13,7 @@ from hareline.queues.dispatch.reading import ReadingLane
 from hareline.queues.orders.log_order import LogOrder
 from hareline.selectors.selector import compile_selector
 from tests.support.consumers import RecordingConsumer
-from tests.support.reading_queue import NON_DESTRUCTIVE, ReadingQueue, numbers
+from tests.support.vhosts import NON_DESTRUCTIVE, QueueStand, numbers
 
 PRIORITIES = {**NON_DESTRUCTIVE, "x-max-priority": 9}
 SORTED = {**NON_DESTRUCTIVE, "x-sort-key": "k"}
@@ -22,18 +22,18 @@ LAST_VALUES = {**NON_DESTRUCTIVE, "x-last-value-key": "k"}
 
 
 @pytest.fixture
-def log() -> ReadingQueue:
-    return ReadingQueue(NON_DESTRUCTIVE)
+def log() -> QueueStand:
+    return QueueStand(NON_DESTRUCTIVE)
 
 
-def readers_of(queue: ReadingQueue) -> Readers:
+def readers_of(queue: QueueStand) -> Readers:
     lane = queue.queue.lane
     assert isinstance(lane, ReadingLane)
     return lane._readers
 
 
 @pytest.mark.row("A15")
-def test_fifty_readers_share_one_copy_of_each_message(log: ReadingQueue) -> None:
+def test_fifty_readers_share_one_copy_of_each_message(log: QueueStand) -> None:
     log.publish(*numbers(0, 100))
     consumers = [log.consume() for _ in range(50)]
     for number in range(100):
@@ -44,7 +44,7 @@ def test_fifty_readers_share_one_copy_of_each_message(log: ReadingQueue) -> None
 
 @pytest.mark.pure("replaces a constant, which is compiled in")
 def test_a_long_stretch_of_other_values_is_looked_at_in_shares() -> None:
-    stream = ReadingQueue(STREAM)
+    stream = QueueStand(STREAM)
     stream.accept(*[b"x"] * (readers.LOOKS_PER_TURN + 1))
     stream.accept(b"found", headers={"x-stream-filter-value": "eu"})
     stream.turn.run()
@@ -67,7 +67,7 @@ def test_a_long_stretch_of_other_values_is_looked_at_in_shares() -> None:
 def test_what_comes_before_a_start_in_the_future_is_not_shown(
     arguments: dict[str, object],
 ) -> None:
-    queue = ReadingQueue(arguments)
+    queue = QueueStand(arguments)
     since_ms = queue.timers.clock.now_ms + 5000
     start = StartPosition("time", since_ms)
     queue.publish(b"0")
@@ -97,7 +97,7 @@ def test_what_comes_before_a_start_in_the_future_is_not_shown(
 def test_a_reader_begins_where_it_asked(
     arguments: dict[str, object], start: StartPosition, first: int
 ) -> None:
-    queue = ReadingQueue(arguments)
+    queue = QueueStand(arguments)
     queue.publish(*numbers(0, 10))
     reader = queue.consume(start=start)
     queue.publish(*numbers(10, 12))
@@ -112,7 +112,7 @@ def test_a_reader_begins_where_it_asked(
 def test_a_reader_begins_at_an_instant(
     arguments: dict[str, object], ago_ms: int, first: int
 ) -> None:
-    queue = ReadingQueue(arguments)
+    queue = QueueStand(arguments)
     for body in numbers(0, 5):
         queue.publish(body)
         queue.timers.advance(1_000)
@@ -121,13 +121,13 @@ def test_a_reader_begins_at_an_instant(
     assert reader.bodies == numbers(first, 6)
 
 
-def test_the_last_is_the_newest_that_is_still_there(log: ReadingQueue) -> None:
+def test_the_last_is_the_newest_that_is_still_there(log: QueueStand) -> None:
     log.publish(*numbers(0, 5))
     log.queue.drop(log.queue.lane.ready_entries()[-2:], "expired")
     assert log.consume(start=LAST).bodies == [b"002"]
 
 
-def test_the_last_of_an_empty_queue_is_the_next(log: ReadingQueue) -> None:
+def test_the_last_of_an_empty_queue_is_the_next(log: QueueStand) -> None:
     log.publish(*numbers(0, 5))
     log.queue.purge()
     reader = log.consume(start=LAST)
@@ -135,7 +135,7 @@ def test_the_last_of_an_empty_queue_is_the_next(log: ReadingQueue) -> None:
     assert reader.bodies == [b"new"]
 
 
-def test_an_offset_that_is_gone_is_the_next_that_is_there(log: ReadingQueue) -> None:
+def test_an_offset_that_is_gone_is_the_next_that_is_there(log: QueueStand) -> None:
     log.publish(*numbers(0, 200))
     log.queue.drop(log.queue.lane.ready_entries()[:150], "expired")
     assert log.consume(start=StartPosition("offset", 3)).bodies == numbers(150, 200)
@@ -145,7 +145,7 @@ def test_an_offset_that_is_gone_is_the_next_that_is_there(log: ReadingQueue) -> 
 
 
 @pytest.mark.row("A28")
-def test_what_expires_before_a_reader_comes_to_it_is_not_shown(log: ReadingQueue) -> None:
+def test_what_expires_before_a_reader_comes_to_it_is_not_shown(log: QueueStand) -> None:
     log.publish(*numbers(0, 500))
     slow, fast = log.consume(10), log.consume()
     log.queue.drop(log.queue.lane.ready_entries()[5:450], "expired")
@@ -159,7 +159,7 @@ def test_what_expires_before_a_reader_comes_to_it_is_not_shown(log: ReadingQueue
 
 
 def test_a_ring_of_readers_keeps_the_newest() -> None:
-    queue = ReadingQueue({**NON_DESTRUCTIVE, "x-max-length": 3})
+    queue = QueueStand({**NON_DESTRUCTIVE, "x-max-length": 3})
     reader = queue.consume()
     queue.publish(*numbers(0, 10))
     assert queue.bodies == numbers(7, 10)
@@ -167,7 +167,7 @@ def test_a_ring_of_readers_keeps_the_newest() -> None:
     assert queue.consume().bodies == numbers(7, 10)
 
 
-def test_a_purge_leaves_readers_where_they_are(log: ReadingQueue) -> None:
+def test_a_purge_leaves_readers_where_they_are(log: QueueStand) -> None:
     log.publish(*numbers(0, 10))
     reader = log.consume(5)
     assert log.queue.purge() == 10
@@ -178,7 +178,7 @@ def test_a_purge_leaves_readers_where_they_are(log: ReadingQueue) -> None:
 
 
 def test_what_was_held_is_shown_also_to_who_is_past_its_place() -> None:
-    queue = ReadingQueue({**NON_DESTRUCTIVE, "x-hold-on-publish": True})
+    queue = QueueStand({**NON_DESTRUCTIVE, "x-hold-on-publish": True})
     queue.publish(b"held", headers={"x-delay": 1000})
     queue.publish(b"one")
     past = queue.consume()
@@ -195,7 +195,7 @@ def test_what_was_held_is_shown_also_to_who_is_past_its_place() -> None:
 
 
 def test_a_reader_of_priorities_sees_the_highest_of_what_is_left() -> None:
-    queue = ReadingQueue(PRIORITIES)
+    queue = QueueStand(PRIORITIES)
     for number in range(6):
         queue.accept(b"%d" % number, priority=number)
     reader = queue.consume(2)
@@ -209,7 +209,7 @@ def test_a_reader_of_priorities_sees_the_highest_of_what_is_left() -> None:
 
 
 def test_a_reader_of_a_sorted_queue_never_sees_anything_twice() -> None:
-    queue = ReadingQueue(SORTED)
+    queue = QueueStand(SORTED)
     for key in "dba":
         queue.accept(key.encode(), headers={"k": key})
     reader = queue.consume(2)
@@ -223,7 +223,7 @@ def test_a_reader_of_a_sorted_queue_never_sees_anything_twice() -> None:
 
 @pytest.mark.row("A15")
 def test_readers_of_last_values_see_what_is_current() -> None:
-    queue = ReadingQueue(LAST_VALUES)
+    queue = QueueStand(LAST_VALUES)
     early = queue.consume()
     for number, key in enumerate("abab"):
         queue.publish(b"%s%d" % (key.encode(), number), headers={"k": key})
@@ -238,7 +238,7 @@ def test_readers_of_last_values_see_what_is_current() -> None:
 
 @pytest.mark.row("A15")
 def test_what_is_replaced_for_a_slow_reader_is_passed_over() -> None:
-    queue = ReadingQueue(LAST_VALUES)
+    queue = QueueStand(LAST_VALUES)
     reader = queue.consume(1)
     for number in range(1000):
         queue.publish(b"%d" % number, headers={"k": number % 3})
@@ -251,7 +251,7 @@ def test_what_is_replaced_for_a_slow_reader_is_passed_over() -> None:
 
 
 def test_what_readers_keep_for_themselves_is_swept() -> None:
-    queue = ReadingQueue({**PRIORITIES, "x-max-length": 10})
+    queue = QueueStand({**PRIORITIES, "x-max-length": 10})
     reader = queue.consume(1)
     for number in range(2000):
         queue.publish(b"%d" % number)
@@ -265,7 +265,7 @@ def test_what_readers_keep_for_themselves_is_swept() -> None:
 # -------------------------------------------------------------------------- to whom, when
 
 
-def test_a_selector_passes_over_what_it_does_not_select(log: ReadingQueue) -> None:
+def test_a_selector_passes_over_what_it_does_not_select(log: QueueStand) -> None:
     for number in range(20):
         log.accept(b"%03d" % number, headers={"even": number % 2 == 0})
     reader = log.consume(3, selector="even = TRUE")
@@ -276,7 +276,7 @@ def test_a_selector_passes_over_what_it_does_not_select(log: ReadingQueue) -> No
     assert log.consume(selector="even = FALSE").bodies == numbers(0, 20)[1::2]
 
 
-def test_a_selector_that_selects_nothing_does_not_hold_the_turn_up(log: ReadingQueue) -> None:
+def test_a_selector_that_selects_nothing_does_not_hold_the_turn_up(log: QueueStand) -> None:
     log.accept(*numbers(0, 3 * readers.LOOKS_PER_TURN), headers={"k": 1})
     log.accept(b"wanted", headers={"k": 2})
     log.turn.run()
@@ -289,7 +289,7 @@ def test_a_selector_that_selects_nothing_does_not_hold_the_turn_up(log: ReadingQ
     assert reader.bodies == [b"wanted"]
 
 
-def test_readers_are_served_in_turn_within_a_share(log: ReadingQueue) -> None:
+def test_readers_are_served_in_turn_within_a_share(log: QueueStand) -> None:
     log.publish(*numbers(0, 1000))
     consumers = [log.consume(room=-1) for _ in range(8)]
     for consumer in consumers:
@@ -302,7 +302,7 @@ def test_readers_are_served_in_turn_within_a_share(log: ReadingQueue) -> None:
     assert all(consumer.bodies == numbers(0, 1000) for consumer in consumers)
 
 
-def test_higher_priorities_are_served_first(log: ReadingQueue) -> None:
+def test_higher_priorities_are_served_first(log: QueueStand) -> None:
     low, high = log.consume(room=-1), log.consume(room=-1, priority=5)
     log.publish(*numbers(0, readers.LOOKS_PER_TURN + 1))
     low.drain()
@@ -314,7 +314,7 @@ def test_higher_priorities_are_served_first(log: ReadingQueue) -> None:
     assert len(low.bodies) == readers.LOOKS_PER_TURN + 1
 
 
-def test_what_does_not_fit_comes_next(log: ReadingQueue) -> None:
+def test_what_does_not_fit_comes_next(log: QueueStand) -> None:
     log.publish(*numbers(0, 20))
     size = len(log.queue.lane.ready_entries()[0].message.content)
     reader = log.consume(10, room=3 * size)
@@ -330,7 +330,7 @@ def test_what_does_not_fit_comes_next(log: ReadingQueue) -> None:
 
 
 def test_what_does_not_fit_comes_next_in_other_orderings() -> None:
-    queue = ReadingQueue(PRIORITIES)
+    queue = QueueStand(PRIORITIES)
     queue.publish(*numbers(0, 20))
     size = len(queue.queue.lane.ready_entries()[0].message.content)
     reader = queue.consume(room=3 * size)
@@ -342,7 +342,7 @@ def test_what_does_not_fit_comes_next_in_other_orderings() -> None:
     assert reader.bodies == [*numbers(0, 4), b"high", *numbers(4, 20)]
 
 
-def test_octet_windows_are_kept(log: ReadingQueue) -> None:
+def test_octet_windows_are_kept(log: QueueStand) -> None:
     log.publish(*numbers(0, 10))
     reader = log.consume(windows=(CreditWindow(0, 7),))
     assert reader.bodies == numbers(0, 2)
@@ -354,7 +354,7 @@ def test_octet_windows_are_kept(log: ReadingQueue) -> None:
     assert reader.bodies == numbers(0, 5)
 
 
-def test_readers_share_the_window_of_their_channel(log: ReadingQueue) -> None:
+def test_readers_share_the_window_of_their_channel(log: QueueStand) -> None:
     shared = CreditWindow(3)
     log.publish(*numbers(0, 5))
     one, other = log.consume(windows=(shared,)), log.consume(windows=(shared,))
@@ -367,7 +367,7 @@ def test_readers_share_the_window_of_their_channel(log: ReadingQueue) -> None:
     assert shared.used_count == 0
 
 
-def test_a_window_gets_back_what_did_not_fit(log: ReadingQueue) -> None:
+def test_a_window_gets_back_what_did_not_fit(log: QueueStand) -> None:
     log.publish(*numbers(0, 20))
     window = CreditWindow(10)
     size = len(log.queue.lane.ready_entries()[0].message.content)
@@ -377,7 +377,7 @@ def test_a_window_gets_back_what_did_not_fit(log: ReadingQueue) -> None:
 
 
 def test_one_of_several_is_active_and_the_next_takes_over() -> None:
-    queue = ReadingQueue({**NON_DESTRUCTIVE, "x-single-active-consumer": True})
+    queue = QueueStand({**NON_DESTRUCTIVE, "x-single-active-consumer": True})
     queue.publish(*numbers(0, 3))
     first, second = queue.consume(), queue.consume()
     assert first.bodies == numbers(0, 3)
@@ -387,7 +387,7 @@ def test_one_of_several_is_active_and_the_next_takes_over() -> None:
     assert second.bodies == numbers(0, 3)
 
 
-def test_waiting_readers_cost_nothing(log: ReadingQueue) -> None:
+def test_waiting_readers_cost_nothing(log: QueueStand) -> None:
     log.publish(*numbers(0, 3))
     for _ in range(20):
         log.consume()
@@ -401,7 +401,7 @@ def test_waiting_readers_cost_nothing(log: ReadingQueue) -> None:
 
 
 @pytest.mark.row("A14")
-def test_a_reader_that_closes_at_the_end_is_let_go(log: ReadingQueue) -> None:
+def test_a_reader_that_closes_at_the_end_is_let_go(log: QueueStand) -> None:
     log.publish(*numbers(0, 3))
     reader = log.consume(closes_at_end=True)
     assert reader.bodies == numbers(0, 3)
@@ -409,7 +409,7 @@ def test_a_reader_that_closes_at_the_end_is_let_go(log: ReadingQueue) -> None:
     assert log.queue.consumers == []
 
 
-def test_a_cancelled_reader_is_forgotten(log: ReadingQueue) -> None:
+def test_a_cancelled_reader_is_forgotten(log: QueueStand) -> None:
     log.publish(b"one")
     reader, waiting = log.consume(), log.consume(room=-1)
     for consumer in (reader, waiting):

@@ -8,7 +8,7 @@ import weakref
 import pytest
 
 from hareline.queues.queue import Queue
-from tests.support.reading_queue import NON_DESTRUCTIVE, ReadingQueue, numbers
+from tests.support.vhosts import NON_DESTRUCTIVE, QueueStand, numbers
 
 PRIORITIES = {**NON_DESTRUCTIVE, "x-max-priority": 9}
 SORTED = {**NON_DESTRUCTIVE, "x-sort-key": "k"}
@@ -16,15 +16,15 @@ LAST_VALUES = {**NON_DESTRUCTIVE, "x-last-value-key": "k"}
 
 
 @pytest.fixture
-def log() -> ReadingQueue:
-    return ReadingQueue(NON_DESTRUCTIVE)
+def log() -> QueueStand:
+    return QueueStand(NON_DESTRUCTIVE)
 
 
 # -------------------------------------------------------------------------- what is read
 
 
 @pytest.mark.row("A15")
-def test_every_reader_sees_everything_and_nothing_goes(log: ReadingQueue) -> None:
+def test_every_reader_sees_everything_and_nothing_goes(log: QueueStand) -> None:
     log.publish(*numbers(0, 5))
     early, late = log.consume(), log.consume(acknowledges=False)
     log.publish(*numbers(5, 8))
@@ -34,7 +34,7 @@ def test_every_reader_sees_everything_and_nothing_goes(log: ReadingQueue) -> Non
 
 
 @pytest.mark.row("A15")
-def test_get_shows_the_first_every_time(log: ReadingQueue) -> None:
+def test_get_shows_the_first_every_time(log: QueueStand) -> None:
     assert log.queue.get() is None
     log.publish(*numbers(0, 3))
     first, second = log.queue.get(), log.queue.get()
@@ -50,7 +50,7 @@ def test_get_shows_the_first_every_time(log: ReadingQueue) -> None:
 
 @pytest.mark.parametrize("arguments", [NON_DESTRUCTIVE, PRIORITIES, SORTED, LAST_VALUES], ids=str)
 def test_each_message_carries_its_offset(arguments: dict[str, object]) -> None:
-    queue = ReadingQueue(arguments)
+    queue = QueueStand(arguments)
     reader = queue.consume()
     queue.publish(*numbers(0, 3))
     queue.publish(b"claims", headers={"x-stream-offset": "mine", "other": 1})
@@ -59,7 +59,7 @@ def test_each_message_carries_its_offset(arguments: dict[str, object]) -> None:
     assert headers[3]["other"] == 1
 
 
-def test_a_message_keeps_its_other_properties_and_its_body(log: ReadingQueue) -> None:
+def test_a_message_keeps_its_other_properties_and_its_body(log: QueueStand) -> None:
     reader = log.consume()
     log.publish(b"body", content_type="text/plain", delivery_mode=2, message_id="m")
     message = reader.unacked[0].message
@@ -71,7 +71,7 @@ def test_a_message_keeps_its_other_properties_and_its_body(log: ReadingQueue) ->
 
 @pytest.mark.row("A28")
 def test_messages_expire_from_a_non_destructive_queue() -> None:
-    queue = ReadingQueue({**NON_DESTRUCTIVE, "x-message-ttl": 1000})
+    queue = QueueStand({**NON_DESTRUCTIVE, "x-message-ttl": 1000})
     reader = queue.consume()
     queue.publish(*numbers(0, 3))
     queue.timers.advance(500)
@@ -92,7 +92,7 @@ class Probe:
 
 
 def test_a_deleted_log_is_freed_without_the_collector() -> None:
-    log = ReadingQueue({"x-queue-type": "stream", "x-max-age": "1h", "x-max-length-bytes": 10})
+    log = QueueStand({"x-queue-type": "stream", "x-max-age": "1h", "x-max-length-bytes": 10})
     log.publish(*numbers(0, 3))
     log.consume(acknowledges=False)
     log.queue.on_unused = Probe()

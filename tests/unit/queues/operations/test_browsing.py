@@ -31,7 +31,7 @@ def page_of(queue: Queue, count: int = 10, **options: Any) -> tuple[list[bytes],
 def test_pages_make_up_the_queue(name: str, is_backwards: bool) -> None:
     stand = Stand()
     queue = declare(stand.vhost, "q", arguments=TYPES[name])
-    stand.publish(queue, 47)
+    stand.fill(queue, 47)
     expected = [entry.message.body for entry in queue.lane.ready_entries()]
     seen: list[bytes] = []
     position: str | None = None
@@ -47,7 +47,7 @@ def test_pages_make_up_the_queue(name: str, is_backwards: bool) -> None:
 def test_a_page_ends_where_the_octets_are_used_up() -> None:
     stand = Stand()
     queue = declare(stand.vhost, "q")
-    stand.publish(queue, 10)
+    stand.fill(queue, 10)
     found, position = page_of(queue, max_bytes=7)
     assert found == [b"000", b"001"]
     assert page_of(queue, max_bytes=0, position=position) == ([b"002"], "2")
@@ -56,7 +56,7 @@ def test_a_page_ends_where_the_octets_are_used_up() -> None:
 def test_a_selector_looks_at_all_and_a_position_that_has_left_is_one() -> None:
     stand = Stand()
     queue = declare(stand.vhost, "q")
-    stand.publish(queue, 30)
+    stand.fill(queue, 30)
     found, position = page_of(queue, count=2, selector=compile_selector("n >= 20"))
     assert found == [b"020", b"021"]
     queue.purge()

@@ -13,8 +13,8 @@ from hareline.broker.operations.moving import Outcome
 from hareline.message import Table
 from hareline.queues.queue import Queue
 from tests.support.messages import make_message
-from tests.support.vhosts import bind, declare, declare_exchange
-from tests.unit.queues.operations.test_moving import Stand, bodies
+from tests.support.vhosts import bind, bodies, declare, declare_exchange
+from tests.unit.queues.operations.test_moving import Stand
 
 MANY = 100
 

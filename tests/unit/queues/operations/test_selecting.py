@@ -26,7 +26,7 @@ def found(queue: Queue, **selection: Any) -> list[int]:
 def test_offsets_selector_and_limit_go_together(name: str) -> None:
     stand = Stand()
     queue = declare(stand.vhost, "q", arguments=TYPES[name])
-    stand.publish(queue, 30)
+    stand.fill(queue, 30)
     assert sorted(found(queue)) == list(range(30))
     assert found(queue, offsets=frozenset((7, 3, 99))) == [3, 7]
     assert found(queue, selector=compile_selector("n > 27")) == [28, 29]
@@ -38,10 +38,10 @@ def test_offsets_selector_and_limit_go_together(name: str) -> None:
 def test_what_comes_later_is_not_meant() -> None:
     stand = Stand()
     queue = declare(stand.vhost, "q")
-    stand.publish(queue, 300)
+    stand.fill(queue, 300)
     shares = selected(queue, Selection())
     count = len(next(shares))
-    stand.publish(queue, 10)
+    stand.fill(queue, 10)
     assert count + sum(len(share) for share in shares) == 300
 
 
@@ -64,7 +64,7 @@ def test_a_message_whose_properties_are_not_valid_is_not_selected() -> None:
     content[21] = 200  # the length of the short string
     broken.content = bytes(content)
     queue.put(broken)
-    stand.publish(queue, 1)
+    stand.fill(queue, 1)
     assert found(queue, selector=compile_selector("n = 0 OR n IS NULL")) == [1]
     assert found(queue) == [0, 1]
 
@@ -72,7 +72,7 @@ def test_a_message_whose_properties_are_not_valid_is_not_selected() -> None:
 def test_however_many_offsets_have_left_others_get_turns() -> None:
     stand = Stand()
     queue = declare(stand.vhost, "q")
-    stand.publish(queue, 2)
+    stand.fill(queue, 2)
     missing = frozenset(range(1_000, 2_000))
     shares = list(selected(queue, Selection(offsets=missing | {1})))
     assert len(shares) >= 1_000 // selecting.LOOKED_UP_AT_ONCE
@@ -85,7 +85,7 @@ def test_parked_messages_are_looked_at_in_shares(monkeypatch: pytest.MonkeyPatch
     queue = declare(stand.vhost, "q")
     consumer = RecordingConsumer(queue, selector=compile_selector("n = 5"))
     queue.add_consumer(consumer)
-    stand.publish(queue, 40)
+    stand.fill(queue, 40)
     assert queue.lane.parking.count == 39
     shares = list(selected(queue, Selection(offsets=frozenset((38, 1, 99)))))
     assert len(shares) >= 9

@@ -1,17 +1,25 @@
-"""Walks over queues whose lane has parked entries, and messages that are read together."""
+"""Walks over queues whose lane has parked entries, and the positions that they go by."""
 
 from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
 
 import pytest
 
 from hareline.broker.operations import walking
+from hareline.broker.operations.positions import InvalidPosition, position_of, rank_of
 from hareline.broker.operations.walking import parked_shares, read_together, standing, walk
 from hareline.queues.books import settle_in_place
 from hareline.queues.core.groups import ParkedRun, Ranked
+from hareline.queues.orders.fifo import FifoOrder
+from hareline.queues.orders.sorted import SortedOrder
 from hareline.selectors.selector import compile_selector
 from tests.support.consumers import RecordingConsumer
 from tests.support.vhosts import declare
 from tests.unit.queues.operations.test_moving import Stand
+
+# ----------------------------------------------------------------------------------------- walking
 
 
 @pytest.mark.parametrize("is_backwards", [False, True])
@@ -23,7 +31,7 @@ def test_parked_entries_are_shown_in_their_places(
     queue = declare(stand.vhost, "q", arguments={"x-max-priority": 3})
     consumer = RecordingConsumer(queue, selector=compile_selector("n = 5"), acknowledges=False)
     queue.add_consumer(consumer)
-    stand.publish(queue, 20)
+    stand.fill(queue, 20)
     assert consumer.bodies == [b"005"]
     assert queue.lane.parking.count == 19
     shown = [entry.offset for share in walk(queue, is_backwards=is_backwards) for entry in share]
@@ -44,7 +52,7 @@ class Parked(Stand):
         self.queue = declare(self.vhost, "q", arguments={"x-max-priority": 3})
         for selector in ("n < 12", "n < 8", "n = 100"):  # the last one waits, so all are placed
             self.add(selector)
-        self.publish(self.queue, 20)
+        self.fill(self.queue, 20)
         assert self.queue.lane.parking.count == 18
         self.parked = [entry.offset for entry in self.queue.lane.ready_entries()]
 
@@ -102,7 +110,7 @@ def test_a_parked_entry_can_be_settled_in_its_place() -> None:
     queue = declare(stand.vhost, "q", arguments={"x-message-group-key": "g"})
     consumer = RecordingConsumer(queue, prefetch_count=1)
     queue.add_consumer(consumer)
-    stand.publish(queue, 9)
+    stand.fill(queue, 9)
     (entry,) = [each for each in queue.lane.parking.entries() if each.offset == 3][:1] or [
         each for each in queue.lane.ready_entries() if each.offset == 3
     ]
@@ -118,7 +126,47 @@ def test_parts_are_bounded_by_octets(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(walking, "READ_AT_ONCE_BYTES", 7)
     stand = Stand()
     queue = declare(stand.vhost, "q")
-    stand.publish(queue, 7)
+    stand.fill(queue, 7)
     parts = list(read_together(queue, queue.lane.ready_entries()))
     assert [len(part) for part in parts] == [3, 3, 1]
     assert list(read_together(queue, [])) == []
+
+
+# --------------------------------------------------------------------------------------- positions
+
+
+RANKS: tuple[Any, ...] = (
+    ((0,), 7),
+    ((1, "text"), 0),
+    ((1, ""), 1),
+    ((1, "\ud83d\udc07 \udcff -"), 2),
+    ((1, b"\x00\xff-"), 3),
+    ((1, -5), 4),
+    ((1, 0.1), 5),
+    ((1, float("-inf")), 6),
+    ((1, Decimal("-12.50")), 8),
+)
+
+
+@pytest.mark.parametrize("rank", RANKS, ids=str)
+def test_a_rank_of_a_sorted_queue_is_the_same_again(rank: Any) -> None:
+    assert rank_of(position_of(rank), SortedOrder("k")) == rank
+
+
+@pytest.mark.parametrize("rank", [0, 5, 1 << 60])
+def test_a_number_is_the_same_again(rank: int) -> None:
+    assert rank_of(position_of(rank), FifoOrder()) == rank
+
+
+@pytest.mark.parametrize("text", ["", "x", "-1", "1-s", "1.5", "٣", "9" * 50, "1-"])
+def test_no_position_of_a_queue_by_offset(text: str) -> None:
+    with pytest.raises(InvalidPosition, match="is not a position"):
+        rank_of(text, FifoOrder())
+
+
+@pytest.mark.parametrize(
+    "text", ["1", "1-z", "1-s!", "1-i", "1-ix", "1-dNaN", "1-dx", "1-fx", "x-", "1-b=", "1-sgA=="]
+)
+def test_no_position_of_a_sorted_queue(text: str) -> None:
+    with pytest.raises(InvalidPosition):
+        rank_of(text, SortedOrder("k"))

@@ -23,11 +23,6 @@ from tests.support.messages import make_message
 from tests.support.turns import ManualTurn
 
 
-@pytest.fixture
-def turn() -> ManualTurn:
-    return ManualTurn()
-
-
 def publish(queue: Queue, *priorities: int | None) -> None:
     """The body is the number of the message and its priority: ``0:7``."""
     for priority in priorities:

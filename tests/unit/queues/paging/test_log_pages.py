@@ -26,15 +26,11 @@ from tests.support.deep_queues import (
     WINDOW,
     bodies,
     deep_log,
-    make_windows_small,
     publish,
     read,
 )
 
-
-@pytest.fixture(autouse=True)
-def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    make_windows_small(monkeypatch)
+pytestmark = pytest.mark.usefixtures("small_windows")
 
 
 def pages_of(log: LogOrder) -> LogPages:

@@ -22,16 +22,12 @@ from tests.support.deep_queues import (
     bodies,
     deep,
     durable,
-    make_windows_small,
     publish,
     read,
     stored,
 )
 
-
-@pytest.fixture(autouse=True)
-def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    make_windows_small(monkeypatch)
+pytestmark = pytest.mark.usefixtures("small_windows")
 
 
 class TestUnreadable:

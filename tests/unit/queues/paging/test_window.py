@@ -39,7 +39,6 @@ from tests.support.deep_queues import (
     bodies,
     deep,
     durable,
-    make_windows_small,
     paged_count,
     publish,
     read,
@@ -49,10 +48,7 @@ from tests.support.deep_queues import (
 from tests.support.freed import all_freed
 from tests.support.messages import make_message
 
-
-@pytest.fixture(autouse=True)
-def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    make_windows_small(monkeypatch)
+pytestmark = pytest.mark.usefixtures("small_windows")
 
 
 class TestDurable:

@@ -8,11 +8,6 @@ from hareline.queues.policies.deadline_timer import LOOK_AGAIN_MS, NEVER, Deadli
 from tests.support.timed_queue import TimedQueue
 
 
-@pytest.fixture
-def place() -> TimedQueue:
-    return TimedQueue()
-
-
 def make_timer(place: TimedQueue) -> tuple[DeadlineTimer, list[int]]:
     rings: list[int] = []
     return DeadlineTimer(place.environment, lambda: rings.append(place.now_ms)), rings

@@ -20,11 +20,6 @@ from tests.support.messages import make_message
 from tests.support.timed_queue import TimedQueue
 
 
-@pytest.fixture
-def place() -> TimedQueue:
-    return TimedQueue()
-
-
 def first(place: TimedQueue) -> QueueEntry:
     entry = place.queue.get()
     assert entry is not None

@@ -15,14 +15,14 @@ from hareline.queues.policies.overflow import Overflow
 from hareline.queues.policies.reader_positions import ReaderPosition, ReaderPositions
 from hareline.queues.policies.retention import Retention
 from tests.support.content_stores import PagedQueue
-from tests.support.deep_queues import bodies, deep_log, make_windows_small, publish, read
+from tests.support.deep_queues import bodies, deep_log, publish, read
 from tests.support.messages import make_message
-from tests.support.reading_queue import ReadingQueue, numbers
+from tests.support.vhosts import QueueStand, numbers
 
 
-def stream(**arguments: object) -> ReadingQueue:
+def stream(**arguments: object) -> QueueStand:
     named = {name.replace("_", "-"): value for name, value in arguments.items()}
-    return ReadingQueue({"x-queue-type": "stream", **named})
+    return QueueStand({"x-queue-type": "stream", **named})
 
 
 def test_a_message_stays_for_its_age_and_no_longer() -> None:
@@ -97,7 +97,7 @@ def test_readers_have_their_chance_before_anything_is_dropped() -> None:
 
 
 def test_what_is_not_kept_is_no_dead_letter() -> None:
-    queue = ReadingQueue({})
+    queue = QueueStand({})
     dead = queue.queue
     queue.vhost.set_default_dead_letter_exchange("dlx")
     queue.vhost.bind("dlx", "queue", dead, "#", {})
@@ -137,7 +137,7 @@ def test_a_purged_stream_starts_anew() -> None:
 class TestPins:
     """What a reader has pinned stays longer, up to twice each limit."""
 
-    def pin(self, queue: ReadingQueue, offset: int, name: str = "r", *, pin: bool = True) -> None:
+    def pin(self, queue: QueueStand, offset: int, name: str = "r", *, pin: bool = True) -> None:
         queue.vhost.readers.put(queue.queue, name, offset, is_pinned=pin)
         queue.turn.run()
 
@@ -289,11 +289,6 @@ def retain(
     lane.retention.pins = pins
     paged.queue.mark()
     paged.turn.run()
-
-
-@pytest.fixture
-def small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
-    make_windows_small(monkeypatch)
 
 
 @pytest.mark.usefixtures("small_windows")

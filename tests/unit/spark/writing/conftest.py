@@ -11,14 +11,9 @@ from tests.support.broker_process import BrokerProcess
 
 
 @pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+def broker(daemon: BrokerProcess) -> BrokerProcess:
     """One daemon for a module; its tests use queues of their own."""
-    daemon = BrokerProcess(tmp_path_factory.mktemp("sink"))
-    daemon.start()
-    try:
-        yield daemon
-    finally:
-        daemon.stop()
+    return daemon
 
 
 @pytest.fixture

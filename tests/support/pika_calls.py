@@ -1,7 +1,6 @@
 """What the pika tests say often: publish, take everything, wait for deliveries.
 
-Used by the ``test_pika*.py`` files. Invariant: every wait ends at a deadline, and names what was
-missing.
+Invariant: every wait ends at a deadline, and names what was missing.
 """
 
 from __future__ import annotations
@@ -13,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 from pamqp import commands, frame, header
 from pamqp.body import ContentBody
 
-from tests.support.broker_process import BrokerProcess, BrokerUnderTest
-from tests.support.neighbour import busy_s
-from tests.support.raw_client import RawClient
-from tests.support.waiting import wait_for
+from .broker_process import BrokerProcess, BrokerUnderTest
+from .neighbour import busy_s
+from .raw_client import RawClient
+from .waiting import wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -35,6 +34,22 @@ def worked_s(broker: BrokerUnderTest) -> float:
     if isinstance(broker, BrokerProcess) and Path("/proc/self/schedstat").exists():
         return busy_s(broker)
     return 0.0
+
+
+@contextmanager
+def channel_to(url: str, *, confirms: bool = True) -> Iterator[BlockingChannel]:
+    """A channel of a connection of its own; with confirms a publish returns when it is safe."""
+    import pika  # not before a test needs it: it may not be installed
+
+    connection = pika.BlockingConnection(pika.URLParameters(url))
+    try:
+        channel = connection.channel()
+        if confirms:
+            channel.confirm_delivery()
+        yield channel
+    finally:
+        if connection.is_open:
+            connection.close()
 
 
 def declare(channel: BlockingChannel, name: str = "", **arguments: object) -> str:

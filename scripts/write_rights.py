@@ -1,4 +1,4 @@
-"""The tables of rights in docs/security.md, made from ``hareline.auth.rights_table``.
+"""The tables of rights in docs/security.md, made from ``scripts.rights_table``.
 
 ``write_reference`` writes the page; tests/test_reference.py fails while it is not up to date.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import groupby
 
-from hareline.auth.rights_table import OPERATIONS, TAG_ONLY, Operation
+from scripts.rights_table import OPERATIONS, TAG_ONLY, Operation
 
 RIGHTS = ("configure", "write", "read")
 

@@ -1,6 +1,6 @@
 """The table of rights, tried: each operation without any one of its rights, and with just these.
 
-``hareline.auth.rights_table`` says what there is to try. A user who lacks one right is refused by a
+``scripts.rights_table`` says what there is to try. A user who lacks one right is refused by a
 text that names the object, and nothing in the virtual host has changed; with all of them, and no
 right on anything else, the operation is done. Rights change while a connection of the user is open.
 """
@@ -21,12 +21,12 @@ from pika.exceptions import ChannelClosedByBroker
 
 from hareline.administration import Administration
 from hareline.amqp.method_dispatch import HANDLERS
-from hareline.auth import rights_table as rights
-from hareline.auth.rights_table import OPERATIONS, TAG_ONLY, Need, Operation
 from hareline.broker.vhost import VirtualHost
 from hareline.server.broker import Broker
 from hareline.settings.access import User
 from hareline.wire.methods import Exchange as ExchangeMethods
+from scripts import rights_table as rights
+from scripts.rights_table import OPERATIONS, TAG_ONLY, Need, Operation
 from tests.support.api_broker import PASSWORD, ApiBroker, api_broker, api_settings, segment
 from tests.support.command_line import CommandLine
 from tests.support.waiting import wait_for

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from hareline.auth.rights_table import OPERATIONS, TAG_ONLY
+from scripts.rights_table import OPERATIONS, TAG_ONLY
 
 
 def test_each_operation_is_there_once() -> None:

@@ -82,7 +82,7 @@ OURS: dict[str, tuple[str, ...]] = {
     ),
     "server.http_side": (
         *("administration", "management", "metrics", "net", "settings", "events", "amqp.context"),
-        *("auth.networks", "auth.peer", "statistics.facts"),
+        *("auth.peer", "statistics.facts"),
         *("storage.interface", "storage.disk.opening"),
     ),
     "ranges": (

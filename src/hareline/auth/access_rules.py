@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
+from hareline.auth.peer import address_of
 from hareline.errors import AccessRefused
 from hareline.patterns import Pattern
 
@@ -140,10 +141,5 @@ NO_RULES: Final = AccessRules()
 
 def _is_in(host: str, networks: tuple[Network, ...]) -> bool:
     """True if the address is in one of these networks; no address is in none of them."""
-    try:
-        address = ipaddress.ip_address(host.partition("%")[0])
-    except ValueError:
-        return False
-    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
-        address = address.ipv4_mapped
-    return any(address.version == each.version and address in each for each in networks)
+    address = address_of(host)
+    return address is not None and any(address in each for each in networks)

@@ -2,7 +2,7 @@
 
 A stored hash is the text of the reference implementation, with its own parameters:
 ``$argon2id$v=19$m=19456,t=2,p=1$salt$digest``. ``auth.passwords`` calls this; one hash takes some
-20 ms and 19 MiB, so a running broker computes it in a thread (``auth.work``).
+20 ms and 19 MiB, so a running broker computes it in a thread (``auth.backends``).
 
 Invariant: a hash whose parameters would take more than ``MEMORY_MAX_KIB`` or ``PASSES_MAX`` is
 never computed.

@@ -24,7 +24,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple, get_args
 from urllib.parse import quote, unquote_plus
 
-from hareline.auth.grants import Grants, Resource, Right
+from hareline.auth.permissions import Grants, Resource, Right
 
 #: More scopes than any token needs; each may be looked at for each new name (RabbitMQ's limit).
 SCOPES_MAX: Final = 2048

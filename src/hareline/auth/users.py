@@ -2,7 +2,7 @@
 
 ``server`` fills a ``UserRegistry`` from the settings and replaces its content on reload;
 ``auth.backends`` asks it. A refusal never tells the peer the reason, and takes as long for an
-unknown user as for a wrong password (``auth.password_check``). For SCRAM (``auth.scram``) it is the
+unknown user as for a wrong password (``auth.passwords``). For SCRAM (``auth.scram``) it is the
 key ring: ``auth.scram`` proves a password by the user's keys, and ``admit`` checks where it comes
 from.
 """
@@ -18,10 +18,14 @@ from typing import Final
 
 from hareline.auth import argon2id
 from hareline.auth.access_rules import NO_RULES
-from hareline.auth.grants import Grants
-from hareline.auth.password_check import PasswordCheck, StoredHash
-from hareline.auth.passwords import DEFAULT_ALGORITHM, check_hash, hash_password
-from hareline.auth.permissions import AccessChecker, Permissions, TopicPermissions
+from hareline.auth.passwords import (
+    DEFAULT_ALGORITHM,
+    PasswordCheck,
+    StoredHash,
+    check_hash,
+    hash_password,
+)
+from hareline.auth.permissions import AccessChecker, Grants, Permissions, TopicPermissions
 from hareline.auth.scram import (
     PasswordKeys,
     ScramKeys,

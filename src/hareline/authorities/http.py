@@ -26,8 +26,8 @@ from typing import Final
 
 from hareline import events
 from hareline.auth.backends import Answer, AuthBackend, Credentials, Done, Refusal
-from hareline.auth.grants import Grants, Resource, Right, RightsPending
 from hareline.auth.peer import Peer
+from hareline.auth.permissions import Grants, Resource, Right, RightsPending
 from hareline.auth.users import User, UserRegistry
 from hareline.authorities.decisions import Decisions, LoginQuestions
 from hareline.authorities.http_client import AskingFailed, HttpClient

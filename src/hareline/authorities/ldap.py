@@ -15,11 +15,10 @@ from functools import partial
 from typing import Final
 
 from hareline import events
-from hareline.auth.backends import Answer, AuthBackend, Credentials, Done, Refusal
+from hareline.auth.backends import Answer, AuthBackend, Credentials, Done, Refusal, Workers
 from hareline.auth.peer import Peer
 from hareline.auth.permissions import Permissions
 from hareline.auth.users import User, UserRegistry
-from hareline.auth.work import Workers
 from hareline.authorities.decisions import Decisions, LoginQuestions, call_all
 from hareline.authorities.directory import DirectoryRules, Found, look_up, same_dn
 from hareline.authorities.http_client import AskingFailed

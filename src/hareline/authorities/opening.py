@@ -14,12 +14,11 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
-from hareline.auth.backends import AuthBackend
+from hareline.auth.backends import AuthBackend, Workers
 from hareline.auth.permissions import Permissions
 from hareline.auth.signing_keys import ASYMMETRIC, load_libraries
 from hareline.auth.tokens import TokenRules
 from hareline.auth.users import UserRegistry
-from hareline.auth.work import Workers
 from hareline.authorities.http_client import HttpClient
 from hareline.errors import ConfigurationError
 from hareline.events import Report

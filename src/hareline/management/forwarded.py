@@ -15,8 +15,7 @@ from typing import Final
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from hareline.auth.networks import Networks, address_of
-from hareline.auth.peer import is_loopback
+from hareline.auth.peer import Networks, address_of, is_loopback
 
 Headers = Iterable[tuple[bytes, bytes]]
 ClientAddress = tuple[str, int]

@@ -1,7 +1,7 @@
 """A request that needs a right which has to be asked for is handled again when that is decided.
 
 ``management.api.app`` puts it before the routes. Checks of rights are plain calls, which raise
-RightsPending where another authority decides (``auth.grants``); they stand before anything is
+RightsPending where another authority decides (``auth.permissions``); they stand before anything is
 changed and before an answer begins. What was read of the request's body is given to the route once
 more.
 
@@ -16,7 +16,7 @@ from typing import Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from hareline.auth.grants import RightsPending
+from hareline.auth.permissions import RightsPending
 from hareline.management.refusals import Refusal
 
 #: More rights than any request needs, but for a list of thousands of virtual hosts.

@@ -23,7 +23,7 @@ from fastapi import APIRouter, Request
 from starlette.datastructures import Headers
 from starlette.types import Scope
 
-from hareline.auth.networks import Networks
+from hareline.auth.peer import Networks
 from hareline.management.forwarded import client_of, scheme_of
 from hareline.management.refusals import Refusal
 

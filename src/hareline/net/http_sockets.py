@@ -16,8 +16,7 @@ import socket
 from typing import Final
 
 from hareline.amqp.context import Context
-from hareline.auth.networks import Networks
-from hareline.auth.peer import network_of
+from hareline.auth.peer import Networks, network_of
 from hareline.net.accepting import Refusals
 from hareline.net.addresses import SocketAddress, address_text
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from hareline.amqp.context import Context
-from hareline.auth.networks import Networks
+from hareline.auth.peer import Networks
 from hareline.net.accepting import Accepting
 from hareline.net.addresses import Relayed
 from hareline.net.binding import Address, listen_error

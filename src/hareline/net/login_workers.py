@@ -20,7 +20,7 @@ from functools import partial
 from typing import Any, Final, NamedTuple, TypeVar
 
 from hareline import events
-from hareline.auth.work import Workers
+from hareline.auth.backends import Workers
 from hareline.events import Report
 
 T = TypeVar("T")

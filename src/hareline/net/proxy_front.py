@@ -17,8 +17,7 @@ from dataclasses import dataclass, field
 from typing import cast
 
 from hareline import events
-from hareline.auth.networks import Networks
-from hareline.auth.peer import is_loopback
+from hareline.auth.peer import Networks, is_loopback
 from hareline.events import Report
 from hareline.net.addresses import UNKNOWN_ADDRESS, Relayed, address_text
 from hareline.net.proxy_header import InvalidProxyHeader, ProxyHeader, ProxyHeaderReader

@@ -27,8 +27,7 @@ from hareline.administration.definitions_import import Import, report_import
 from hareline.administration.password_upgrades import PasswordUpgrades
 from hareline.amqp.context import Context
 from hareline.amqp.unacked_watch import UnackedWatch
-from hareline.auth.backends import AuthChain
-from hareline.auth.internal import InternalBackend
+from hareline.auth.backends import AuthChain, InternalBackend
 from hareline.auth.login_limits import LoginLimits
 from hareline.auth.users import UserRegistry
 from hareline.authorities.opening import Authorities

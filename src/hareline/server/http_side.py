@@ -18,8 +18,7 @@ from pathlib import Path
 
 from hareline.administration import Administration
 from hareline.amqp.context import Context
-from hareline.auth.networks import Networks
-from hareline.auth.peer import Peer
+from hareline.auth.peer import Networks, Peer
 from hareline.events import Report
 from hareline.management.api import ROUTERS, metrics
 from hareline.management.api.app import create_app

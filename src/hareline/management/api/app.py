@@ -23,7 +23,7 @@ from fastapi.exceptions import RequestValidationError
 
 from hareline import __version__, events
 from hareline.administration import AdministrationError
-from hareline.auth.networks import Networks
+from hareline.auth.peer import Networks
 from hareline.errors import AmqpError
 from hareline.events import Report
 from hareline.management.api.administering import refusal_of

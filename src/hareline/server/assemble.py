@@ -34,7 +34,7 @@ from hareline.net.tls.contexts import CertificateFiles, TlsOptions
 from hareline.net.tls.service import TlsService
 from hareline.settings import Settings, VirtualHost
 from hareline.settings import User as UserSettings
-from hareline.settings.access_rules import AccessRule as AccessRuleSettings
+from hareline.settings.access import AccessRule as AccessRuleSettings
 from hareline.storage.disk.opening import StorageOptions
 from hareline.storage.journal.damage import Decision
 

@@ -14,8 +14,7 @@ from pydantic import AfterValidator, SecretStr
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from hareline.settings.access import Permission
-from hareline.settings.problems import problem, value_in
-from hareline.settings.section import Section, option
+from hareline.settings.section import Section, option, problem, value_in
 from hareline.settings.values import InWords
 
 Algorithm = Literal[

@@ -24,10 +24,17 @@ from hareline.settings.access import (
     is_scram_safe_in,
 )
 from hareline.settings.authorities import authority_problems
-from hareline.settings.network import Events, FurtherListener, Listener, Management, Metrics
-from hareline.settings.problems import below, known_in, problem, value_in
-from hareline.settings.section import Section
-from hareline.settings.tls import Tls, TlsCertificate, tls_problems
+from hareline.settings.network import (
+    Events,
+    FurtherListener,
+    Listener,
+    Management,
+    Metrics,
+    Tls,
+    TlsCertificate,
+    tls_problems,
+)
+from hareline.settings.section import Section, below, known_in, problem, value_in
 from hareline.settings.vhosts import VirtualHost, prefetch_problems
 
 _SCRAM: Final = "SCRAM-SHA-256"

@@ -23,11 +23,9 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from hareline.choices import LogLevel
-from hareline.settings.access import Auth, ExternalUser, Permission, User
-from hareline.settings.access_rules import AccessRule
+from hareline.settings.access import AccessRule, Auth, ExternalUser, Permission, User
 from hareline.settings.authorities import HttpAuth, Ldap, LdapGroup, OAuth
 from hareline.settings.consistency import Tables, mismatches
-from hareline.settings.front_ends import WebSocket
 from hareline.settings.limits import Limits
 from hareline.settings.network import (
     Events,
@@ -36,11 +34,12 @@ from hareline.settings.network import (
     Listener,
     Management,
     Metrics,
+    Tls,
+    TlsCertificate,
+    WebSocket,
 )
-from hareline.settings.problems import refuse
 from hareline.settings.resources import Disk, Journal, Memory, Storage
-from hareline.settings.section import Section, option, reload_of
-from hareline.settings.tls import Tls, TlsCertificate
+from hareline.settings.section import Section, option, refuse, reload_of
 from hareline.settings.values import HomeRelativePath, LogFormat
 from hareline.settings.vhosts import VirtualHost
 

@@ -29,8 +29,7 @@ from pydantic_core import ErrorDetails
 
 from hareline.errors import ConfigurationError
 from hareline.settings.options import Settings, leaf_options, mismatch_details
-from hareline.settings.problems import INCONSISTENT
-from hareline.settings.section import Section
+from hareline.settings.section import INCONSISTENT, Section
 
 ENVIRONMENT_PREFIX: Final = "HARELINE_"
 CONFIG_VARIABLE: Final = "HARELINE_CONFIG"

@@ -1,7 +1,7 @@
 """What the broker measures of itself, as the metrics show it.
 
 ``hareline.server.http_side`` puts them together: the times of the event loop are those of
-``net.loop_watch``, the journal's writer is handed ``JournalMeter.on_batch``.
+``net.sampling``, the journal's writer is handed ``JournalMeter.on_batch``.
 
 Invariant: an observation costs a search among a dozen bounds, and no memory.
 """

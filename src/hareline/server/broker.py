@@ -40,9 +40,8 @@ from hareline.metrics.meters import JournalMeter
 from hareline.net.binding import Address, bind_all, close_all
 from hareline.net.collector import collection_off
 from hareline.net.disk import DiskWatch, disk_space
-from hareline.net.key_maker import KeyMaker
 from hareline.net.listener import Listeners
-from hareline.net.login_workers import THREADS, LoginWorkers
+from hareline.net.login_workers import THREADS, KeyMaker, LoginWorkers
 from hareline.net.memory import MemoryWatch, available_bytes
 from hareline.net.timers import LoopTimers
 from hareline.net.tls.service import TlsService

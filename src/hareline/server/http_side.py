@@ -37,15 +37,14 @@ from hareline.management.web_ui import router as web_ui_router
 from hareline.management.websocket import UpgradeRequest, WebSocketDoor
 from hareline.metrics.meters import JournalMeter, Meters
 from hareline.metrics.source import MetricsSource
+from hareline.net.accepting import HttpSockets
 from hareline.net.addresses import ProxyTls, Relayed
 from hareline.net.binding import Address, listen_error
 from hareline.net.disk import disk_space
-from hareline.net.http_sockets import HttpSockets
 from hareline.net.listener import Listeners
 from hareline.net.memory import MemoryWatch, used_bytes
-from hareline.net.node import descriptors
 from hareline.net.proxy_front import ProxyDoor
-from hareline.net.sampling import Statistics
+from hareline.net.sampling import Statistics, descriptors
 from hareline.net.tls.service import TlsService
 from hareline.net.websocket import WebSocketFront
 from hareline.settings import Settings

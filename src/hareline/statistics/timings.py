@@ -1,6 +1,6 @@
 """How long things take that happen again and again: turns, collections, waits of the event loop.
 
-``net.loop_watch`` fills these, the metrics and ``statistics.sources`` read them.
+``net.sampling`` fills these, the metrics and ``statistics.sources`` read them.
 
 Invariant: the numbers only grow, but for ``take_max``.
 """

@@ -24,8 +24,7 @@ from collections.abc import Callable
 from typing import Any, Final, cast
 
 from hareline.amqp.ports import TlsSession
-from hareline.net.tls.handshakes import Handshakes
-from hareline.net.tls.sessions import why_refused
+from hareline.net.tls.handshakes import Handshakes, why_refused
 
 #: Name of the ``TlsSession`` in ``get_extra_info``.
 SESSION: Final = "tls_session"

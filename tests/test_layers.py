@@ -55,7 +55,6 @@ OURS: dict[str, tuple[str, ...]] = {
         *("errors", "events", "later", "storage.interface", "compiled", "counts"),
     ),
     "statistics": ("statistics", "clock", "counts"),
-    "statistics.deliveries": ("amqp", "queues"),
     "statistics.readings": ("statistics", "amqp", "broker", "queues", "message", "counts"),
     "statistics.unacked": ("statistics", "amqp", "queues"),
     "statistics.blocking": ("statistics", "amqp", "queues"),

@@ -24,7 +24,7 @@ from hareline.management.api.sorting import (
     consumer_keys,
     queue_keys,
 )
-from hareline.statistics.deliveries import Deliveries
+from hareline.statistics.unacked import Deliveries
 from tests.support.broker_process import BrokerProcess
 
 LISTS = ("queues", "consumers", "channels", "connections", "exchanges")

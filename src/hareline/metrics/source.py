@@ -19,11 +19,11 @@ from hareline.amqp.connection import Connection
 from hareline.amqp.context import Context
 from hareline.metrics.exposition import label
 from hareline.metrics.meters import Meters
-from hareline.statistics.deliveries import Deliveries
 from hareline.statistics.facts import TlsFacts
 from hareline.statistics.readings import channel_facts, connection_facts, queue_facts
 from hareline.statistics.sampler import Sampler
 from hareline.statistics.sources import consumer_capacity
+from hareline.statistics.unacked import Deliveries
 from hareline.storage.interface import MessageStore
 
 if TYPE_CHECKING:

@@ -24,9 +24,8 @@ from hareline.message import StoredMessage
 from hareline.queues.core.consumer import Consumer
 from hareline.queues.dispatch.reading import ReadingLane
 from hareline.queues.queue import Queue
-from hareline.statistics.deliveries import LOOKS_MAX, Deliveries
 from hareline.statistics.facts import ChannelFacts, ConnectionFacts, ConsumerFacts, QueueFacts
-from hareline.statistics.unacked import slow_reason
+from hareline.statistics.unacked import LOOKS_MAX, Deliveries, slow_reason
 
 #: Octets of memory for a message and its entry beside its content, and for a number in a page
 #: (docs/data-model.md).

@@ -26,8 +26,8 @@ from hareline.management.api.sorting import channel_keys
 from hareline.management.pace import pace_of
 from hareline.management.paths import name_in_path
 from hareline.statistics.blocking import why_channel_waits
-from hareline.statistics.deliveries import Deliveries
 from hareline.statistics.readings import channel_facts
+from hareline.statistics.unacked import Deliveries
 
 
 class ConnectionDetails(BaseModel):

@@ -34,9 +34,8 @@ from hareline.management.api.sorting import consumer_keys
 from hareline.management.pace import pace_of
 from hareline.management.paths import name_in_path
 from hareline.management.refusals import Refusal
-from hareline.statistics.deliveries import Deliveries
 from hareline.statistics.readings import consumer_facts, provided_name
-from hareline.statistics.unacked import delivered_ms
+from hareline.statistics.unacked import Deliveries, delivered_ms
 
 Place = tuple[Connection, ChannelConsumer]
 

@@ -26,8 +26,8 @@ from hareline.management.api.rates import Rates
 from hareline.management.api.site import Site
 from hareline.management.pace import Share, pace_of
 from hareline.management.paths import name_in_path
-from hareline.statistics.deliveries import Deliveries
 from hareline.statistics.readings import queue_facts
+from hareline.statistics.unacked import Deliveries
 
 #: Plugins of RabbitMQ that do what this broker does by itself.
 PLUGINS: Final = (

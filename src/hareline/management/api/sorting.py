@@ -22,10 +22,9 @@ from hareline.management.api.rates import Rates
 from hareline.management.api.site import Site
 from hareline.queues.paused import is_paused
 from hareline.queues.queue import Queue
-from hareline.statistics.deliveries import Deliveries
 from hareline.statistics.readings import channel_state, connection_state
 from hareline.statistics.sources import consumer_capacity
-from hareline.statistics.unacked import oldest_ms, oldest_of_queue, slow_reason
+from hareline.statistics.unacked import Deliveries, oldest_ms, oldest_of_queue, slow_reason
 
 #: Counters of messages by whose rates queues and channels are sorted.
 RATED: Final = (

@@ -1,6 +1,6 @@
 """The keys that tokens are signed with: from a JSON Web Key Set, or from PEM.
 
-``authorities.keys`` reads them from a file or a URL; ``auth.tokens`` looks up the one that a token
+``authorities.oauth`` reads them from a file or a URL; ``auth.tokens`` looks up the one that a token
 names. Which algorithms a key takes follows from what it is, so that nobody can sign with HMAC and a
 public key for the secret.
 

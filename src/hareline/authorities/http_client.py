@@ -1,6 +1,6 @@
 """Questions to web servers: one answer for each, of bounded size, in bounded time.
 
-``authorities.keys`` and ``authorities.http`` ask by it, on the event loop, without blocking it.
+``authorities.oauth`` and ``authorities.http`` ask by it, on the event loop, without blocking it.
 httpx does the work; it is imported when the first client is made, so a broker that asks no server
 has none of it in memory.
 

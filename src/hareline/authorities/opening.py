@@ -91,8 +91,7 @@ class Authorities:
         return ConfigurationError([f"{self._settings.came_from}: {option}: {text}"])
 
     def _oauth(self, given: OAuth) -> AuthBackend:
-        from hareline.authorities.keys import TokenKeys
-        from hareline.authorities.oauth import OAuthBackend
+        from hareline.authorities.oauth import OAuthBackend, TokenKeys
 
         load_libraries()
         client = None

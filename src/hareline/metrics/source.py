@@ -1,8 +1,8 @@
-"""What a scrape reads: the live objects with their labels, and facts about the process.
+"""Measured times and live objects with their labels: everything that a scrape reads.
 
 ``hareline.server.http_side`` makes one ``MetricsSource``; ``metrics.rendering`` goes through it for
-each scrape. Invariant: everything is read and nothing changed, and iterating may stop at any object
-and go on later, whatever has come and gone meanwhile.
+each scrape. Nothing is changed by reading, and iterating may stop at any object and go on later,
+whatever has come and gone meanwhile.
 """
 
 from __future__ import annotations
@@ -18,16 +18,48 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from hareline.amqp.connection import Connection
 from hareline.amqp.context import Context
 from hareline.metrics.exposition import label
-from hareline.metrics.meters import Meters
 from hareline.statistics.facts import TlsFacts
 from hareline.statistics.readings import channel_facts, connection_facts, queue_facts
 from hareline.statistics.sampler import Sampler
 from hareline.statistics.sources import consumer_capacity
+from hareline.statistics.timings import Timings
 from hareline.statistics.unacked import Deliveries
 from hareline.storage.interface import MessageStore
 
 if TYPE_CHECKING:
     from hareline.metrics.rows import Kind
+
+
+class JournalMeter:
+    """How long batches of the journal take. ``octets``: of all of them."""
+
+    __slots__ = ("octets", "syncs", "writes")
+
+    def __init__(self) -> None:
+        self.writes = Timings()
+        self.syncs = Timings()
+        self.octets = 0
+
+    def on_batch(self, octets: int, write_s: float, sync_s: float | None) -> None:
+        """A batch is on the disk; ``sync_s`` None: it was written and not synced."""
+        self.octets += octets
+        self.writes.add(write_s)
+        if sync_s is not None:
+            self.syncs.add(sync_s)
+
+
+@dataclass(frozen=True, slots=True)
+class Meters:
+    """``loop_lag``: how late the event loop is; ``collections``: of the garbage collector."""
+
+    loop_lag: Timings = field(default_factory=Timings)
+    turns: Timings = field(default_factory=Timings)
+    collections: Timings = field(default_factory=Timings)
+    journal: JournalMeter = field(default_factory=JournalMeter)
+
+
+# --------------------------------------------------------------------------- the source of a scrape
+
 
 _DESCRIPTORS: Final = Path("/proc/self/fd")
 

@@ -36,7 +36,7 @@ from hareline.clock import Clock
 from hareline.errors import StoreError
 from hareline.logs import set_level
 from hareline.management.settling import settled
-from hareline.metrics.meters import JournalMeter
+from hareline.metrics.source import JournalMeter
 from hareline.net.binding import Address, bind_all, close_all
 from hareline.net.collector import collection_off
 from hareline.net.disk import DiskWatch, disk_space

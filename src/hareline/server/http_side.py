@@ -35,8 +35,7 @@ from hareline.management.stream_access import StreamAccess
 from hareline.management.streams import StreamService
 from hareline.management.web_ui import router as web_ui_router
 from hareline.management.websocket import UpgradeRequest, WebSocketDoor
-from hareline.metrics.meters import JournalMeter, Meters
-from hareline.metrics.source import MetricsSource
+from hareline.metrics.source import JournalMeter, Meters, MetricsSource
 from hareline.net.accepting import HttpSockets
 from hareline.net.addresses import ProxyTls, Relayed
 from hareline.net.binding import Address, listen_error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hareline.metrics.meters import JournalMeter
+from hareline.metrics.source import JournalMeter
 
 
 def test_a_batch_that_is_not_synced_has_no_sync() -> None:

@@ -10,10 +10,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from hareline.metrics import own, rendering
 from hareline.metrics.families import CLUSTER_GROUPS, EMPTY_GROUPS, GROUPS
-from hareline.metrics.meters import Meters
 from hareline.metrics.rendering import Rendering
 from hareline.metrics.rows import ROWS
-from hareline.metrics.source import MetricsSource
+from hareline.metrics.source import Meters, MetricsSource
 from hareline.wire.methods import commands
 from tests.unit.amqp.peer import Peer, SteppedBroker
 

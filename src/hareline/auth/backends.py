@@ -46,7 +46,7 @@ BEARER: Final = "bearer"
 
 
 class Credentials(NamedTuple):
-    """What a client says of itself; octets that are not UTF-8 are surrogates, as in ``passwords``.
+    """Name and password of a client; octets that are not UTF-8 are surrogates.
 
     ``password`` None: the mechanism has proved the name by other means.
     """
@@ -87,7 +87,7 @@ class AuthBackend(metaclass=ABCMeta):
     @property
     @abstractmethod
     def name(self) -> str:
-        """What settings and log lines call it."""
+        """Name in the settings and in log lines."""
 
     @abstractmethod
     def begin(self, credentials: Credentials, peer: Peer, done: Done) -> None:
@@ -126,7 +126,7 @@ class AuthChain:
         return all(each.name == INTERNAL for each in self.backends)
 
     def settle(self, name: str, answer: Answer, peer: Peer) -> Answer:
-        """What becomes of an answer, which is noted: also of a mechanism that decides by itself.
+        """Note an answer for the lockout, also that of a mechanism itself; return the final one.
 
         Of many guesses at once, those decided after the lockout are refused, right or wrong.
         """
@@ -147,7 +147,7 @@ class AuthChain:
         return answer
 
     def _place(self, name: str) -> str:
-        """What failures of a name count for: any spelling that a directory may take for it."""
+        """Name that failures count for: any spelling that a directory may take for it."""
         return name if name in self._users else folded(name)
 
     def _locked(self, name: str, peer: Peer) -> Refusal | None:

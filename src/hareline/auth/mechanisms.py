@@ -1,20 +1,8 @@
-"""SASL mechanisms: which are offered, and how a response becomes user name and password.
+"""SASL mechanisms: the offered ones, and the user name and password in a response.
 
-``amqp.handshake`` offers ``MechanismRegistry.offered`` in connection.start and gives the response
-of start-ok to ``decode``, or to an exchange of several steps where ``has_steps``. This module
-does not check passwords (``auth.backends`` does), and no error text repeats a response, because
-that contains one.
-
-=============  ==============================================================================
-PLAIN          ``authzid NUL authcid NUL password`` (RFC 4616); authcid is the user, authzid is
-               ignored
-AMQPLAIN       the fields of a field table, without its length in front, with the long strings
-               ``LOGIN`` and ``PASSWORD`` (what PLAIN meant in AMQP 0-8)
-EXTERNAL       without content that matters: the user is known by the certificate that the client
-               has shown, ``auth.certificates``
-SCRAM-SHA-256  several steps, without the password: ``auth.scram``
-ANONYMOUS      ignored (RFC 4505): the client becomes the one user that the settings name
-=============  ==============================================================================
+``amqp.handshake`` gives a response to ``decode``, or to an exchange of several steps where
+``has_steps`` (SCRAM). PLAIN is RFC 4616, its authzid ignored; AMQPLAIN a field table without its
+length; EXTERNAL and ANONYMOUS need none. No error text repeats a response: it has a password.
 """
 
 from __future__ import annotations

@@ -264,16 +264,16 @@ class AccessChecker:
 
     @property
     def has_grants(self) -> bool:
-        """Whether another authority than this broker decides."""
+        """True if another authority than this broker decides."""
         return self._grants is not None
 
     @property
     def may_pend(self) -> bool:
-        """Whether a check may raise RightsPending."""
+        """True if a check may raise RightsPending."""
         return self._grants is not None and not self._grants.never_pends
 
     def has_topics(self, exchange: str) -> bool:
-        """Whether topic permissions say which keys the user may use with this exchange."""
+        """True if topic permissions restrict the keys of this exchange for the user."""
         return self._grants is not None or (self.vhost_name, exchange) in self._topics
 
     def require_topic(self, right: Right, exchange: str, routing_key: str) -> None:

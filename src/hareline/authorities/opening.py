@@ -1,9 +1,8 @@
-"""From settings to the backends that decide about logins, and what runs for them.
+"""Backends for logins, made from the settings, and the tasks that run for them.
 
-``server`` opens the ``Authorities`` before clients can connect, and closes them at the end.
-Libraries are imported here only for the authorities that ``auth.backends`` names.
-
-Invariant: a broker that names none has no task, thread or connection for any.
+``server`` opens the ``Authorities`` before clients can connect, and closes them at the end. Only
+authorities that ``auth.backends`` names have their libraries imported, or any task, thread or
+connection.
 """
 
 from __future__ import annotations
@@ -171,7 +170,7 @@ class Authorities:
 
 
 def token_rules(given: OAuth) -> TokenRules:
-    """What a token has to be, by the settings."""
+    """Requirements of a token, by the settings."""
     aliases: dict[str, tuple[str, ...]] = {}
     for text in given.scope_aliases:
         name, _, scopes = text.partition(" = ")

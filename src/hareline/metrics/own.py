@@ -1,7 +1,4 @@
-"""This broker's own metrics, with the prefix ``hareline_``; docs/metrics.md says what each means.
-
-Called by ``metrics.rendering``. Invariant: as there.
-"""
+"""This broker's own metrics, with the prefix ``hareline_``; docs/metrics.md explains them."""
 
 from __future__ import annotations
 
@@ -154,7 +151,7 @@ def _limits(source: MetricsSource) -> str:
 
 
 def _copies(source: MetricsSource) -> str:
-    """What the firehoses and the event exchange have published and lost."""
+    """Copies that firehoses and the event exchange have published and lost."""
     lines = [head(PREFIX, _TRACED)]
     for vhost in source.context.vhosts.values():
         firehose, of_vhost = vhost.firehose, label("vhost", vhost.name)

@@ -1,10 +1,8 @@
 """The text of a scrape, made piece by piece.
 
-``management.api.metrics`` takes the pieces and pauses between them; between two pieces lie some
-dozen objects or lines, so that a scrape of any size leaves the event loop to others in time. What a
-scrape shows of one object is of one instant; different objects are read at different ones.
-
-Invariant: a family stands in a scrape once, with all its samples behind its head.
+``management.api.metrics`` pauses between pieces, between which lie some dozen objects or lines. An
+object is shown as of one instant, different objects as of different ones. A family stands in a
+scrape once, with all its samples behind its head.
 """
 
 from __future__ import annotations
@@ -265,7 +263,7 @@ class Rendering:
             yield _single(PREFIX, family, is_on)
 
     def _global(self) -> Iterator[str]:
-        """What RabbitMQ counts by protocol, and never falls."""
+        """Counters that RabbitMQ has by protocol, which never fall."""
         context = self._source.context
         sums = ChannelCounts()
         sums.add(context.counts.gone.channels)

@@ -26,7 +26,7 @@ Row = tuple[float | None, ...]
 
 
 class Rows(NamedTuple):
-    """How the rows of a group are made.
+    """Reader of the rows of a group.
 
     ``gone``: the row of what is gone, None if only live objects count.
     """

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class JournalMeter:
-    """How long batches of the journal take. ``octets``: of all of them."""
+    """Durations of the journal's batches. ``octets``: of all of them."""
 
     __slots__ = ("octets", "syncs", "writes")
 
@@ -139,12 +139,12 @@ class MetricsSource:
 
     @property
     def uptime_s(self) -> float:
-        """How long the broker has run."""
+        """Seconds since the start of the broker."""
         return time.monotonic() - self.started_s
 
 
 def open_descriptors() -> int:
-    """How many file descriptors this process has open; 0 where the system does not say."""
+    """Number of file descriptors that this process has open; 0 if not known."""
     try:
         size = _DESCRIPTORS.stat().st_size  # Linux 6.2 and later say it here
         return size or len(os.listdir(_DESCRIPTORS))  # noqa: PTH208 - half the time
@@ -153,7 +153,7 @@ def open_descriptors() -> int:
 
 
 def descriptors_max() -> int:
-    """How many this process may have open."""
+    """Limit of open file descriptors."""
     return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
 
 

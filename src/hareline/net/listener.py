@@ -78,7 +78,7 @@ class Listeners:
         )
 
     def _maker(self, endpoint: Endpoint) -> Callable[[], asyncio.BaseProtocol]:
-        """What makes the first protocol of a connection to this port."""
+        """Factory of the first protocol of a connection to this port."""
         tls, product = endpoint.tls, endpoint.address.product
 
         def behind(relayed: Relayed | None) -> asyncio.BaseProtocol:

@@ -89,7 +89,7 @@ _UNKNOWN: Final = -1
 
 
 def open_descriptors(directory: Path = _DESCRIPTORS) -> int:
-    """How many file descriptors are open; Linux 6.2 says it as the size of their directory."""
+    """Number of open file descriptors; Linux 6.2 has it as the size of their directory."""
     try:
         return directory.stat().st_size or sum(1 for _ in directory.iterdir())
     except OSError:
@@ -97,12 +97,12 @@ def open_descriptors(directory: Path = _DESCRIPTORS) -> int:
 
 
 def descriptors() -> tuple[int, int]:
-    """File descriptors that are open, and how many may be."""
+    """Open file descriptors, and their limit."""
     return open_descriptors(), resource.getrlimit(resource.RLIMIT_NOFILE)[0]
 
 
 def read_node(watch: LoopWatch, directory: Path | None, *, sockets: int) -> NodeFacts:
-    """The process now; ``directory``: whose disk counts. The longest times begin anew."""
+    """The process now; ``directory``: whose disk counts. The longest times begin again."""
     used, limit = descriptors()
     free = _UNKNOWN
     if directory is not None:

@@ -168,7 +168,7 @@ class User(Section):
 
     @property
     def algorithm(self) -> HashingAlgorithm:
-        """What ``password_hash`` was made by."""
+        """Algorithm that ``password_hash`` was made by."""
         return _algorithm_of(self.password_hash or "", self.hashing)
 
     @field_validator("password")
@@ -186,7 +186,7 @@ class User(Section):
 
 
 class Credentials(NamedTuple):
-    """What a user proves who they are with; None for what is not given."""
+    """Credentials of a user; None for those not given."""
 
     password: object
     password_hash: object
@@ -194,13 +194,13 @@ class Credentials(NamedTuple):
 
     @classmethod
     def of(cls, user: object) -> Credentials | None:
-        """What a user gives; None if that is not known."""
+        """Credentials in the table of a user; None if not known."""
         found = cls(*(value_in(User, user, key) for key in cls._fields))
         return None if UNKNOWN in found else found
 
 
 def credential_problems(user: object) -> Iterator[InitErrorDetails]:
-    """What is wrong with how a user proves who they are."""
+    """Problems of a user's credentials."""
     given = Credentials.of(user)
     if given is None:
         return

@@ -1,10 +1,8 @@
-"""What has to fit together across tables: names, rights, mechanisms and ports.
+"""Checks across tables: names, rights, mechanisms and ports that have to fit together.
 
 ``settings.options`` calls ``mismatches`` for validated settings, and for a tree of JSON values in
-which something else is wrong, so that all problems are named at once. What concerns one table alone
-is checked where it is declared.
-
-Invariant: a check whose values are not all known finds no problem.
+which something else is wrong, so that all problems are named at once. A check whose values are not
+all known finds no problem. Checks of one table stand where it is declared.
 """
 
 from __future__ import annotations
@@ -188,7 +186,7 @@ class _Claim(NamedTuple):
 
 
 def _tls_port_problems(tables: Tables) -> Iterator[InitErrorDetails]:
-    """What needs the certificate of [tls], where that names none."""
+    """Options that need the certificate of [tls], where that names none."""
     if known_in(Tls, tables.tls, "certificate", str) != "":
         return
     message = "tls.certificate should be given where this has TLS"

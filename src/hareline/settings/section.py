@@ -35,7 +35,7 @@ class Section(BaseModel):
 
 
 def reload_of(field: FieldInfo) -> Reload:
-    """Whether a running broker takes over a new value of this option."""
+    """Way in which a new value of this option takes effect."""
     extra = field.json_schema_extra
     assert isinstance(extra, dict), "options are declared with option()"
     return "live" if extra["reload"] == "live" else "restart"
@@ -77,7 +77,7 @@ def known_in(model: type[Section], table: object, key: str, kind: type[T]) -> T 
 
 
 def problem(place: tuple[str | int, ...], message: str, **values: object) -> InitErrorDetails:
-    """What is wrong at a place; ``message`` completes "listener.port: ..." and quotes values."""
+    """Problem at a place; ``message`` completes "listener.port: ..." and quotes values."""
     return InitErrorDetails(
         type=PydanticCustomError(INCONSISTENT, message, values), loc=place, input=None
     )

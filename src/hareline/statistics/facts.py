@@ -1,4 +1,4 @@
-"""What the API, the metrics and the CLI tell of a live connection, channel, consumer or queue.
+"""Facts about live connections, channels, consumers and queues, for API, metrics and CLI.
 
 Plain records; ``statistics.readings`` makes them from the objects when one is asked for. Times are
 epoch milliseconds, sizes octets of bodies unless a field says otherwise.

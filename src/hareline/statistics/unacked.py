@@ -25,8 +25,11 @@ LOOKS_MAX: Final = 4_096
 
 
 class Deliveries:
-    """Where more than ``LOOKS_MAX`` deliveries of a channel are unacked, numbers follow from
-    credit, or from the part of those that were looked at."""
+    """Looks at unacknowledged deliveries, each channel once.
+
+    Of a channel with more than ``LOOKS_MAX`` of them, numbers follow from credit, or from the part
+    that was looked at.
+    """
 
     __slots__ = ("_by_port",)
 
@@ -49,8 +52,8 @@ class Deliveries:
         return oldest, found
 
     def of_queue(self, queue: Queue) -> tuple[int, int]:
-        """How many deliveries the consumers of a queue have unacked, of those that are looked at,
-        and their octets."""
+        """Number and octets of the deliveries that consumers of a queue have unacked, as far as
+        they are looked at."""
         found = size = 0
         for consumer in self.consumers_of(queue):
             _, count, octets = self._of_port(consumer.port).get(consumer, (0, 0, 0))
@@ -111,7 +114,7 @@ class Oldest(NamedTuple):
 
 
 def slow_reason(consumer: Consumer) -> str:
-    """What keeps a consumer from messages that wait for it: "prefetch", "socket"; "" for nothing.
+    """Obstacle between a consumer and messages that wait for it: "prefetch", "socket", or "".
 
     In a queue whose consumers take messages away, any ready message counts as one that waits for
     it, whatever its selector says.
@@ -139,12 +142,12 @@ def _has_waiting(queue: Queue, consumer: Consumer) -> bool:
 
 
 def delivered_ms(sampler: Sampler, channel_name: str, tag: int) -> int | None:
-    """When the delivery with this tag went out, to the sample; None where that is not known."""
+    """Time at which the delivery with this tag went out, to the sample; None if not known."""
     return sampler.reached_ms("channel", (channel_name,), "deliver_get", tag)
 
 
 def oldest_ms(sampler: Sampler, consumer: ChannelConsumer, deliveries: Deliveries) -> int | None:
-    """When the oldest delivery that this consumer has unacked went out; None without a time."""
+    """Time at which this consumer's oldest unacked delivery went out; None if not known."""
     tag, _ = deliveries.of_consumer(consumer)
     return delivered_ms(sampler, consumer.port.channel_name, tag) if tag else None
 

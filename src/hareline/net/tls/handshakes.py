@@ -90,7 +90,7 @@ _REASONS: Final = {
 
 
 def session_of(stream: ssl.SSLObject) -> TlsSession:
-    """What was agreed upon, and who the client is if it has shown a certificate."""
+    """Agreed parameters, and the client's certificate if it has shown one."""
     cipher = stream.cipher()
     octets = stream.getpeercert(binary_form=True)
     return TlsSession(
@@ -126,7 +126,7 @@ _AEAD: Final = {"gcm", "poly1305", "ccm", "ccm8"}
 
 
 def why_refused(error: BaseException) -> str:
-    """Why a handshake has failed, in words for the log."""
+    """Reason of a failed handshake, in words for the log."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"the client's certificate is not accepted: {error.verify_message}"
     if not isinstance(error, ssl.SSLError):

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from hareline.amqp.connection import Connection
 from hareline.amqp.context import Context
@@ -25,9 +25,6 @@ from hareline.statistics.sources import consumer_capacity
 from hareline.statistics.timings import Timings
 from hareline.statistics.unacked import Deliveries
 from hareline.storage.interface import MessageStore
-
-if TYPE_CHECKING:
-    from hareline.metrics.rows import Kind
 
 
 class JournalMeter:
@@ -60,6 +57,8 @@ class Meters:
 
 # --------------------------------------------------------------------------- the source of a scrape
 
+
+Kind = Literal["queue", "channel", "connection", "exchange"]
 
 _DESCRIPTORS: Final = Path("/proc/self/fd")
 
@@ -140,24 +139,59 @@ class MetricsSource:
     @property
     def uptime_s(self) -> float:
         """Seconds since the start of the broker."""
-        return time.monotonic() - self.started_s
+        return round(time.monotonic() - self.started_s, 3)
 
+    @property
+    def cpu_s(self) -> float:
+        """Processor time of this process, in user and system mode."""
+        usage = resource.getrusage(resource.RUSAGE_SELF)
+        return usage.ru_utime + usage.ru_stime
 
-def open_descriptors() -> int:
-    """Number of file descriptors that this process has open; 0 if not known."""
-    try:
-        size = _DESCRIPTORS.stat().st_size  # Linux 6.2 and later say it here
-        return size or len(os.listdir(_DESCRIPTORS))  # noqa: PTH208 - half the time
-    except OSError:
-        return 0
+    @property
+    def used_memory(self) -> int:
+        """Octets in use."""
+        return self.memory()[0]
 
+    @property
+    def memory_watermark(self) -> int:
+        """Octets above which the memory alarm is set."""
+        return self.memory()[1]
 
-def descriptors_max() -> int:
-    """Limit of open file descriptors."""
-    return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    @property
+    def free_disk(self) -> int:
+        """Octets free on the disk."""
+        return self.disk()[0]
 
+    @property
+    def disk_watermark(self) -> int:
+        """Octets below which the disk alarm is set."""
+        return self.disk()[1]
 
-def cpu_s() -> float:
-    """Processor time of this process, in user and system mode."""
-    usage = resource.getrusage(resource.RUSAGE_SELF)
-    return usage.ru_utime + usage.ru_stime
+    @property
+    def open_descriptors(self) -> int:
+        """Number of file descriptors that this process has open; 0 if not known."""
+        try:
+            size = _DESCRIPTORS.stat().st_size  # Linux 6.2 and later say it here
+            return size or len(os.listdir(_DESCRIPTORS))  # noqa: PTH208 - half the time
+        except OSError:
+            return 0
+
+    @property
+    def descriptors_max(self) -> int:
+        """Limit of open file descriptors."""
+        return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+
+    @property
+    def sockets(self) -> int:
+        """Number of connections."""
+        return len(self.context.connections)
+
+    @property
+    def sockets_max(self) -> int:
+        """Limit of connections, of the settings or else of descriptors."""
+        return self.context.limits.max_connections or self.descriptors_max
+
+    @property
+    def succeeded_logins(self) -> int:
+        """Number of logins that did not fail."""
+        return self.context.counts.auth_attempts - self.context.counts.auth_attempts_failed

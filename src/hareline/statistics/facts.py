@@ -41,6 +41,11 @@ class ConnectionFacts(NamedTuple):
     is_slow: bool
     counts: ConnectionCounts
 
+    @property
+    def pending_packets(self) -> int:
+        """1 while anything waits for the socket, as RabbitMQ counts packets; else 0."""
+        return int(self.send_pend > 0)
+
 
 class ChannelFacts(NamedTuple):
     """``name`` is that of its connection, and `` (1)``. ``state``: running, flow or closing.
@@ -124,6 +129,11 @@ class QueueFacts(NamedTuple):
     head_timestamp: int | None
     declared_ms: int
     counts: QueueCounts
+
+    @property
+    def message_bytes(self) -> int:
+        """Octets of ready and unacknowledged messages."""
+        return self.ready_bytes + self.unacked_bytes
 
 
 class CertificateFacts(NamedTuple):

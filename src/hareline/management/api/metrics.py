@@ -25,8 +25,8 @@ from hareline.management.listener import TRANSPORT
 from hareline.management.pace import Pace, pace_of
 from hareline.management.refusals import Refusal
 from hareline.metrics.exposition import CONTENT_TYPE
-from hareline.metrics.families import CLUSTER_GROUPS, EMPTY_GROUPS, GROUPS
 from hareline.metrics.rendering import Rendering
+from hareline.metrics.table import CLUSTER_GROUPS, EMPTY_GROUPS, GROUPS
 
 CHUNK_CHARACTERS: Final = 65_536
 #: Scrapes at a time; each has what it shows in memory until its client has taken it.

@@ -56,7 +56,6 @@ OURS: dict[str, tuple[str, ...]] = {
         *("errors", "events", "later", "storage.interface", "compiled", "counts"),
     ),
     "statistics": ("statistics", "clock", "counts"),
-    "statistics.deliveries": ("amqp", "queues"),
     "statistics.readings": ("statistics", "amqp", "broker", "queues", "message", "counts"),
     "statistics.unacked": ("statistics", "amqp", "queues"),
     "statistics.blocking": ("statistics", "amqp", "queues"),
@@ -83,7 +82,7 @@ OURS: dict[str, tuple[str, ...]] = {
     ),
     "server.http_side": (
         *("administration", "management", "metrics", "net", "settings", "events", "amqp.context"),
-        *("auth.networks", "auth.peer", "statistics.facts"),
+        *("auth.peer", "statistics.facts"),
         *("storage.interface", "storage.disk.opening"),
     ),
     "ranges": (

@@ -14,13 +14,11 @@ from hareline.amqp.channel import Channel
 from hareline.amqp.connection import Connection
 from hareline.amqp.context import Context, Identity, Limits
 from hareline.amqp.ports import Transport
-from hareline.auth.backends import AuthChain
-from hareline.auth.internal import InternalBackend
+from hareline.auth.backends import AuthChain, InternalBackend, Workers
 from hareline.auth.mechanisms import MechanismRegistry
 from hareline.auth.passwords import hash_password
 from hareline.auth.permissions import ALL_PERMISSIONS
 from hareline.auth.users import User, UserRegistry
-from hareline.auth.work import Workers
 from hareline.broker.vhost import VirtualHost
 from hareline.clock import Clock, Timer
 from hareline.events import Event

@@ -22,7 +22,7 @@ from hareline.management.api.connections import channel_keys, connection_keys, c
 from hareline.management.api.exchanges import exchange_keys
 from hareline.management.api.queues import Queues
 from hareline.management.api.rates import Rates
-from hareline.statistics.deliveries import Deliveries
+from hareline.statistics.unacked import Deliveries
 from tests.support.broker_process import BrokerProcess
 
 LISTS = ("queues", "consumers", "channels", "connections", "exchanges")

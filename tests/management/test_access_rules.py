@@ -12,7 +12,7 @@ from pika.exceptions import (
     ProbableAccessDeniedError,
 )
 
-from hareline.settings.access_rules import AccessRule
+from hareline.settings.access import AccessRule
 from tests.support.api_broker import PASSWORD, ApiBroker, api_broker, api_settings
 from tests.support.waiting import wait_for
 

@@ -14,7 +14,7 @@ from hareline.queues.dispatch.reading import ReadingLane
 from hareline.server.assemble import access_rules
 from hareline.server.broker import Broker
 from hareline.settings import Settings
-from hareline.settings.access_rules import AccessRule
+from hareline.settings.access import AccessRule
 from tests.support.api_broker import PASSWORD, ApiBroker, api_broker, api_settings
 from tests.support.waiting import wait_for
 

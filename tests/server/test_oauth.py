@@ -13,7 +13,7 @@ import pika
 import pika.exceptions
 import pytest
 
-from hareline.authorities.keys import COOLDOWN_S
+from hareline.authorities.oauth import COOLDOWN_S
 from tests.support.broker_process import BrokerProcess
 from tests.support.http_api import HttpApi
 from tests.support.tokens import Signer

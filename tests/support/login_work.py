@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
+from hareline.auth.backends import Workers
 from hareline.auth.users import User, UserRegistry
-from hareline.auth.work import Workers
 
 T = TypeVar("T")
 

@@ -1,7 +1,7 @@
 """Slow hashes for users whose password is stored by a quick one, made at their next login.
 
 RabbitMQ's definitions bring salted digests, and an import hashes passwords by them too. A login is
-the moment when the broker has such a password. ``auth.internal`` tells of it; a thread computes the
+the moment when the broker has such a password. ``auth.backends`` tells of it; a thread computes the
 new hash, and ``administration.users`` stores it.
 
 Invariant: a hash is replaced only if the user still has the one that the password was right for.
@@ -15,9 +15,9 @@ from functools import partial
 
 from hareline import events
 from hareline.administration.users import Users
+from hareline.auth.backends import Workers
 from hareline.auth.passwords import NEW_ALGORITHM, hash_password
 from hareline.auth.users import User
-from hareline.auth.work import Workers
 from hareline.errors import StoreError
 from hareline.events import Report
 

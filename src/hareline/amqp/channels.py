@@ -17,7 +17,7 @@ from hareline.amqp.consuming import ChannelConsumer
 from hareline.amqp.context import ConnectionParts
 from hareline.amqp.internal_events import on_channel
 from hareline.amqp.ports import ConnectionPort
-from hareline.auth.grants import RightsPending
+from hareline.auth.permissions import RightsPending
 from hareline.errors import AccessRefused, ChannelError, CommandInvalid, NotAllowed
 from hareline.later import Job
 from hareline.wire.constants import BASIC_PUBLISH, FRAME_METHOD

@@ -35,9 +35,9 @@ from hareline.amqp.internal_events import on_connection_open, on_login
 from hareline.amqp.ports import ConnectionPort, Transport
 from hareline.amqp.product import QPID_PROPERTIES, is_qpid
 from hareline.auth.backends import Answer, Credentials, Refusal
-from hareline.auth.external import MECHANISM as EXTERNAL
-from hareline.auth.grants import RightsPending
+from hareline.auth.certificates import EXTERNAL
 from hareline.auth.mechanisms import ANONYMOUS
+from hareline.auth.permissions import RightsPending
 from hareline.auth.scram import ScramExchange, ScramRefused
 from hareline.auth.users import INTERNAL, User
 from hareline.errors import (

@@ -13,7 +13,7 @@ from hareline.amqp.channels import Channels
 from hareline.amqp.context import ConnectionParts
 from hareline.amqp.ports import ConnectionPort
 from hareline.auth.backends import Answer, Refusal
-from hareline.auth.grants import RightsPending
+from hareline.auth.permissions import RightsPending
 from hareline.auth.users import INTERNAL, User
 from hareline.clock import Timer
 from hareline.errors import AmqpError, ConnectionForced, NotAllowed

@@ -14,7 +14,7 @@ from hareline.amqp import basic_methods as basic
 from hareline.amqp import channel_methods, topology_methods
 from hareline.amqp.channel import Channel
 from hareline.amqp.internal_events import acting, doer_of
-from hareline.auth.grants import RightsPending
+from hareline.auth.permissions import RightsPending
 from hareline.errors import CommandInvalid
 from hareline.wire.constants import BASIC_PUBLISH, FRAME_HEADER, FRAME_METHOD
 from hareline.wire.methods import Access, Frame, commands, decode_method

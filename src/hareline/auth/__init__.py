@@ -1,1 +1,1 @@
-"""Who may connect and what they may touch: users, passwords, mechanisms, permissions."""
+"""Users, passwords, mechanisms and permissions: who may connect, and their rights."""

@@ -1,12 +1,8 @@
 """Ordered access rules, as Broker-J has them: the first that matches an operation decides it.
 
-``assemble`` makes ``AccessRules`` of the settings, the ``UserRegistry`` keeps them, and an
-``AccessChecker`` asks those that concern its user, virtual host and network. What no rule decides
-is left to the user's permissions. A broker without rules, and a user whom none concerns, pay a
-comparison with None.
-
-Invariant: a rule about routing keys that meets an operation without one, or with any, may refuse it
-and never allows it; so does one whose pattern takes too long for a name.
+The ``UserRegistry`` keeps them; an ``AccessChecker`` asks those that concern its user, virtual host
+and network. If none matches, the user's permissions decide. A rule about routing keys never allows
+an operation without one, or with any; nor does a pattern that takes too long for a name.
 """
 
 from __future__ import annotations
@@ -16,6 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
+from hareline.auth.peer import address_of
 from hareline.errors import AccessRefused
 from hareline.patterns import Pattern
 
@@ -29,7 +26,9 @@ LogDecision = Callable[[int, str, str, str], None]
 
 @dataclass(frozen=True, slots=True)
 class AccessRule:
-    """What is empty, or None, matches everything; of ``users`` and ``tags`` one has to match.
+    """Conditions of a rule; an empty one, or None, matches everything.
+
+    Of ``users`` and ``tags`` one has to match.
 
     ``number``: its place in the list, from 1.
     """
@@ -140,10 +139,5 @@ NO_RULES: Final = AccessRules()
 
 def _is_in(host: str, networks: tuple[Network, ...]) -> bool:
     """True if the address is in one of these networks; no address is in none of them."""
-    try:
-        address = ipaddress.ip_address(host.partition("%")[0])
-    except ValueError:
-        return False
-    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
-        address = address.ipv4_mapped
-    return any(address.version == each.version and address in each for each in networks)
+    address = address_of(host)
+    return address is not None and any(address in each for each in networks)

@@ -1,11 +1,8 @@
 """Password hashes by argon2id (RFC 9106): slow and large on purpose, so that guessing costs.
 
 A stored hash is the text of the reference implementation, with its own parameters:
-``$argon2id$v=19$m=19456,t=2,p=1$salt$digest``. ``auth.passwords`` calls this; one hash takes some
-20 ms and 19 MiB, so a running broker computes it in a thread (``auth.work``).
-
-Invariant: a hash whose parameters would take more than ``MEMORY_MAX_KIB`` or ``PASSES_MAX`` is
-never computed.
+``$argon2id$v=19$m=19456,t=2,p=1$salt$digest``. One hash takes some 20 ms and 19 MiB, so a running
+broker computes it in a thread. A hash above ``MEMORY_MAX_KIB`` or ``PASSES_MAX`` is never computed.
 """
 
 from __future__ import annotations
@@ -35,7 +32,7 @@ _FORM: Final = re.compile(
 
 
 class Parameters(NamedTuple):
-    """What computing a hash takes: memory, passes over it, and lanes."""
+    """Cost of computing a hash: memory, passes over it, and lanes."""
 
     memory_kib: int
     passes: int
@@ -43,7 +40,7 @@ class Parameters(NamedTuple):
 
     @property
     def cost(self) -> int:
-        """How long it takes, in KiB that are filled."""
+        """Time of the computation, in KiB that are filled."""
         return self.memory_kib * self.passes
 
 

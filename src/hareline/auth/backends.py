@@ -1,32 +1,52 @@
-"""Who decides whether a user may log in: backends, asked one after the other.
+"""Backends that decide whether a user may log in, asked one after the other.
 
-``amqp.handshake`` and ``management.authentication`` ask the one ``AuthChain`` of the broker. A
-backend may answer at once, or later: when a thread has computed a hash, or another server has
-answered. As in RabbitMQ, the first backend that accepts a login decides; a refused login was
-refused by all of them.
-
-After too many failures from an address (``auth.login_limits``) its logins are refused for a while,
-right or wrong, and no backend is asked.
-
-Invariant: each login gets exactly one answer, on the thread of the event loop.
+``amqp.handshake`` and ``management.authentication`` ask the one ``AuthChain``. A backend answers at
+once or later; as in RabbitMQ, the first that accepts decides. Each login gets exactly one answer,
+on the thread of the event loop; a locked-out address is refused before any backend is asked.
 """
 
 from __future__ import annotations
 
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Iterable
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from hareline.auth.login_limits import LoginLimits
+from hareline.auth.passwords import PasswordCheck, ProvenPasswords
 from hareline.auth.peer import Peer
 from hareline.auth.users import INTERNAL, User, UserRegistry, folded
+
+T = TypeVar("T")
+
+
+class Workers(metaclass=ABCMeta):
+    """Computes beside the event loop, a bounded number of tasks at once."""
+
+    @abstractmethod
+    def submit(
+        self,
+        origin: str,
+        work: Callable[[], T],
+        done: Callable[[T | None], None],
+        is_wanted: Callable[[], bool] = lambda: True,
+    ) -> bool:
+        """Have ``work`` computed in a thread, then ``done`` called with what it returned.
+
+        ``done`` gets None if ``work`` has raised, has waited too long, or was not wanted any more
+        when it was its turn. False, and neither is called, if too much waits already: in all, or
+        for this ``origin``. Origins are served in turn.
+        """
+
+
+# ----------------------------------------------------------------------------------------- backends
+
 
 #: What stands for the name of a user of whom only a token is known.
 BEARER: Final = "bearer"
 
 
 class Credentials(NamedTuple):
-    """What a client says of itself; octets that are not UTF-8 are surrogates, as in ``passwords``.
+    """Name and password of a client; octets that are not UTF-8 are surrogates.
 
     ``password`` None: the mechanism has proved the name by other means.
     """
@@ -58,7 +78,7 @@ class AuthBackend(metaclass=ABCMeta):
     """One place that knows users.
 
     ``takes_bearer``: it can tell them by a token alone. ``asks_for_rights``: the rights of its
-    users may have to be asked for (``auth.grants``).
+    users may have to be asked for (``auth.permissions``).
     """
 
     takes_bearer = False
@@ -67,7 +87,7 @@ class AuthBackend(metaclass=ABCMeta):
     @property
     @abstractmethod
     def name(self) -> str:
-        """What settings and log lines call it."""
+        """Name in the settings and in log lines."""
 
     @abstractmethod
     def begin(self, credentials: Credentials, peer: Peer, done: Done) -> None:
@@ -106,7 +126,7 @@ class AuthChain:
         return all(each.name == INTERNAL for each in self.backends)
 
     def settle(self, name: str, answer: Answer, peer: Peer) -> Answer:
-        """What becomes of an answer, which is noted: also of a mechanism that decides by itself.
+        """Note an answer for the lockout, also that of a mechanism itself; return the final one.
 
         Of many guesses at once, those decided after the lockout are refused, right or wrong.
         """
@@ -127,7 +147,7 @@ class AuthChain:
         return answer
 
     def _place(self, name: str) -> str:
-        """What failures of a name count for: any spelling that a directory may take for it."""
+        """Name that failures count for: any spelling that a directory may take for it."""
         return name if name in self._users else folded(name)
 
     def _locked(self, name: str, peer: Peer) -> Refusal | None:
@@ -210,3 +230,72 @@ class _Login:
         if answer.reason:
             self._reasons.append(f"{backend}: {answer.reason}")
         self._ask_next()
+
+
+# --------------------------------------------------------------------------- the broker's own users
+
+
+TOO_MANY: Final = "too many logins wait for their password to be compared"
+
+
+class InternalBackend(AuthBackend):
+    """``on_proven``: told of each user whose password was compared and right, with the password."""
+
+    def __init__(
+        self,
+        users: UserRegistry,
+        workers: Workers,
+        on_proven: Callable[[User, str], None] | None = None,
+    ) -> None:
+        self._users = users
+        self._workers = workers
+        self._proven = ProvenPasswords()
+        self.on_proven = on_proven
+
+    @property
+    def name(self) -> str:
+        return INTERNAL
+
+    def begin(self, credentials: Credentials, peer: Peer, done: Done) -> None:
+        name, password = credentials
+        if password is None:
+            done(self._users.admit(name, peer.is_loopback) or Refusal())
+            return
+        check = self._users.check_of(name, password)
+        if not check.is_slow:
+            done(self._answer(check, peer, is_right=check.is_right()))
+            return
+        if check in self._proven:
+            done(self._answer(check, peer, is_right=True))
+            return
+        proven = self._proven
+
+        def is_right() -> bool:
+            # of many logins with one password that wait, only the first ones compute it
+            return check in proven or check.is_right()
+
+        if not self._workers.submit(
+            peer.network,
+            is_right,
+            lambda is_right: done(self._decided(check, peer, is_right)),
+            lambda: not peer.is_gone(),
+        ):
+            done(Refusal(TOO_MANY, is_guess=False))
+
+    def _decided(self, check: PasswordCheck, peer: Peer, is_right: bool | None) -> Answer:
+        """The answer to a check that a thread has made, or, with None, has not."""
+        if is_right is None:
+            return Refusal(TOO_MANY, is_guess=False)
+        return self._answer(check, peer, is_right=is_right)
+
+    def _answer(self, check: PasswordCheck, peer: Peer, *, is_right: bool) -> Answer:
+        if not is_right or check.own is None:
+            return Refusal()
+        if check.own.is_slow:
+            self._proven.add(check)
+        user = self._users.lookup(check.name)
+        if user is None or user.password_hash != check.own.text:  # changed meanwhile
+            return Refusal()
+        if self.on_proven is not None:
+            self.on_proven(user, check.password)
+        return self._users.admit(user.name, peer.is_loopback) or Refusal()

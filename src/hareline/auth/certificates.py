@@ -1,16 +1,15 @@
-"""What a certificate says of its owner and of itself, read by ``cryptography``.
+"""Facts of certificates, and the users that they stand for in SASL EXTERNAL.
 
-``net.tls`` reads the certificates of clients after the TLS handshake, and those that the broker
-itself shows; SASL EXTERNAL finds the user's name in the former. Whether a certificate is to be
-believed is not decided here: OpenSSL has checked it before.
-
-``cryptography`` is imported by the first call, so that a broker without TLS does without it.
-Invariant: any text in the record came from a certificate that could be parsed.
+``net.tls`` reads those of clients after the handshake, where OpenSSL has verified them, and the
+broker's own. ``cryptography`` is imported by the first call, so a broker without TLS has none.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+
+from hareline.patterns import Pattern
 
 if TYPE_CHECKING:
     from cryptography import x509
@@ -81,3 +80,60 @@ def _alternative_names(certificate: x509.Certificate) -> list[Any]:
         return list(certificate.extensions.get_extension_for_class(SubjectAlternativeName).value)
     except ExtensionNotFound:
         return []
+
+
+# ------------------------------------------------------------------------ the user of a certificate
+
+
+#: The SASL mechanism.
+EXTERNAL: Final = "EXTERNAL"
+
+NameField = Literal["common_name", "distinguished_name", "dns", "email", "uri"]
+
+
+class NameRule(NamedTuple):
+    """A name in certificates that ``pattern`` matches as a whole, and in time, stands for ``user``.
+
+    ``user`` may quote groups of the pattern: ``\\1``.
+    """
+
+    pattern: str
+    user: str
+
+
+class ExternalLogin:
+    """``field``: where the name stands. Without ``rules`` it is the user's; otherwise the first
+    rule that matches says who it is, and a name that none matches is no user's.
+    """
+
+    __slots__ = ("_field", "_rules")
+
+    def __init__(self, field: NameField = "common_name", rules: Iterable[NameRule] = ()) -> None:
+        self._field = field
+        self._rules = [(Pattern(rule.pattern), rule.user) for rule in rules]
+
+    def user_name(self, certificate: PeerCertificate | None) -> str:
+        """The user that the certificate stands for; empty: none."""
+        name = "" if certificate is None else self._name_in(certificate)
+        if not name or not self._rules:
+            return name
+        for pattern, user in self._rules:
+            try:
+                found = pattern.match_of(name)
+            except TimeoutError:  # those behind it were not meant for this name, perhaps
+                return ""
+            if found is not None:
+                return found.expand(user)
+        return ""
+
+    def _name_in(self, certificate: PeerCertificate) -> str:
+        if self._field == "common_name":
+            return certificate.common_name
+        if self._field == "distinguished_name":
+            return certificate.subject
+        names: Sequence[str] = certificate.dns_names
+        if self._field == "email":
+            names = certificate.email_addresses
+        elif self._field == "uri":
+            names = certificate.uris
+        return names[0] if names else ""

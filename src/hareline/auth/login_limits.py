@@ -1,10 +1,8 @@
-"""How many logins may fail before further ones are not looked at: for each address, and its users.
+"""Lockout: logins of a user from an address are refused after too many failures.
 
-``auth.backends`` asks before a login is decided, and tells how that went, for AMQP and HTTP alike.
-A user is locked out only from the address whose logins have failed, so one address cannot lock a
-user out everywhere. IPv6 addresses count by their /64, which one host may have as a whole.
-
-Invariant: at most ``PLACES_MAX`` places are remembered, whatever addresses and names are tried.
+``auth.backends`` asks before a login is decided, and reports the outcome, for AMQP and HTTP alike.
+A user is locked out only from the address whose logins have failed; IPv6 addresses count by their
+/64. At most ``PLACES_MAX`` pairs of address and user are remembered.
 """
 
 from __future__ import annotations

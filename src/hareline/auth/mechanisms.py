@@ -1,20 +1,8 @@
-"""SASL mechanisms: which are offered, and how a response becomes user name and password.
+"""SASL mechanisms: the offered ones, and the user name and password in a response.
 
-``amqp.handshake`` offers ``MechanismRegistry.offered`` in connection.start and gives the response
-of start-ok to ``decode``, or to an exchange of several steps where ``has_steps``. This module
-does not check passwords (``auth.backends`` does), and no error text repeats a response, because
-that contains one.
-
-=============  ==============================================================================
-PLAIN          ``authzid NUL authcid NUL password`` (RFC 4616); authcid is the user, authzid is
-               ignored
-AMQPLAIN       the fields of a field table, without its length in front, with the long strings
-               ``LOGIN`` and ``PASSWORD`` (what PLAIN meant in AMQP 0-8)
-EXTERNAL       without content that matters: the user is known by the certificate that the client
-               has shown, ``auth.external``
-SCRAM-SHA-256  several steps, without the password: ``auth.scram``
-ANONYMOUS      ignored (RFC 4505): the client becomes the one user that the settings name
-=============  ==============================================================================
+``amqp.handshake`` gives a response to ``decode``, or to an exchange of several steps where
+``has_steps`` (SCRAM). PLAIN is RFC 4616, its authzid ignored; AMQPLAIN a field table without its
+length; EXTERNAL and ANONYMOUS need none. No error text repeats a response: it has a password.
 """
 
 from __future__ import annotations
@@ -23,9 +11,9 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from hareline.auth import external, scram
+from hareline.auth import scram
 from hareline.auth.backends import Credentials
-from hareline.auth.external import ExternalLogin
+from hareline.auth.certificates import EXTERNAL, ExternalLogin
 from hareline.auth.peer import Peer
 from hareline.errors import CommandInvalid, MalformedFrame
 from hareline.wire.table import decode_table_body
@@ -63,7 +51,7 @@ ANONYMOUS: Final = "ANONYMOUS"
 USUAL: Final = (*MECHANISMS, scram.MECHANISM)
 """What is offered unless the settings differ, in this order."""
 
-KNOWN: Final = (*USUAL, external.MECHANISM, ANONYMOUS)
+KNOWN: Final = (*USUAL, EXTERNAL, ANONYMOUS)
 """Every mechanism."""
 
 
@@ -115,7 +103,7 @@ class MechanismRegistry:
         """
         works = dict.fromkeys(MECHANISMS, self.takes_passwords(peer))
         works |= {scram.MECHANISM: is_scram_for_all, ANONYMOUS: is_anonymous_welcome}
-        works[external.MECHANISM] = bool(self.by_certificate.user_name(peer.certificate))
+        works[EXTERNAL] = bool(self.by_certificate.user_name(peer.certificate))
         names = [name for name in self._enabled if works[name]]
         if not names and is_scram_possible and scram.MECHANISM in self._enabled:
             names = [scram.MECHANISM]
@@ -145,7 +133,7 @@ class MechanismRegistry:
         """
         has_steps = self.has_steps(name)
         assert not has_steps
-        if name == external.MECHANISM:
+        if name == EXTERNAL:
             return Credentials(self.by_certificate.user_name(peer.certificate), None)
         if name == ANONYMOUS:
             return Credentials(self.anonymous_user, None)

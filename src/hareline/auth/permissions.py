@@ -1,29 +1,62 @@
-"""What a user may do in a virtual host: three patterns, and the checks made with them.
+"""Rights of a user in a virtual host: three patterns, or the grants of another authority.
 
-``amqp`` makes one ``AccessChecker`` per connection when the virtual host is opened and asks it
-before each operation on an exchange or a queue; which operation needs which right is the table in
-docs/security.md. The rules and the refusal texts are RabbitMQ's (``rabbit_access_control``):
-
-- a right is a regular expression searched for in the name: unanchored, ``oo`` allows ``foobar``;
-- the empty pattern is ``^$``: it allows the empty name and nothing else;
-- the default exchange, whose name is empty, is shown and matched as ``amq.default``;
-- a user without a permissions record in a virtual host may not open it at all.
+``amqp`` makes one ``AccessChecker`` per connection and asks it before each operation. Rules and
+refusals are RabbitMQ's: a pattern is searched for unanchored, the empty one matches only the empty
+name, and the default exchange is called ``amq.default``.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Final, Protocol
+from typing import Final, Literal, Protocol
 
 from hareline.auth.access_rules import NO_RULES, AccessRules
-from hareline.auth.grants import Grants, Resource, Right
 from hareline.errors import AccessRefused, NotAllowed
 from hareline.patterns import Pattern
 
-__all__ = ["Resource", "Right"]
+Right = Literal["configure", "write", "read"]
+Resource = Literal["queue", "exchange"]
+
+
+class RightsPending(Exception):
+    """An authority is being asked for a right. Raised before anything has changed.
+
+    ``when_decided``: calls back once, on the event loop, when asking again will find the answer.
+    ``again``: what is to be done then, where that is less than everything.
+    """
+
+    def __init__(self, when_decided: Callable[[Callable[[], None]], None]) -> None:
+        super().__init__("a right is being asked for")
+        self.when_decided = when_decided
+        self.again: Callable[[], None] | None = None
+
+
+class Grants(ABC):
+    """Each method may raise RightsPending, unless ``never_pends``."""
+
+    __slots__ = ()
+
+    never_pends = False
+
+    @abstractmethod
+    def enters(self, vhost_name: str) -> bool:
+        """True if the user may open this virtual host."""
+
+    @abstractmethod
+    def allows(self, vhost_name: str, right: Right, resource: Resource, name: str) -> bool:
+        """True if the user has this right on the queue or exchange."""
+
+    @abstractmethod
+    def allows_topic(self, vhost_name: str, right: Right, exchange: str, routing_key: str) -> bool:
+        """True if the user may use this routing key with the topic exchange."""
+
+
+# -------------------------------------------------------------------------------------- permissions
+
 
 DECISIONS_MAX: Final = 256  # remembered grants per connection; names are the client's to choose
 DEFAULT_EXCHANGE_NAME: Final = "amq.default"
@@ -138,7 +171,7 @@ class AccessChecker:
     and for update-secret. ``host``: the address that the user comes from. ``asks_for_keys``: access
     rules look at routing keys, whatever the exchange. Raises NotAllowed (530) when made for a user
     who has no permissions in that virtual host, or whom a rule keeps out. Where another authority
-    decides (``auth.grants``) this and the checks may raise RightsPending.
+    decides (``auth.permissions``) this and the checks may raise RightsPending.
     """
 
     __slots__ = (
@@ -231,16 +264,16 @@ class AccessChecker:
 
     @property
     def has_grants(self) -> bool:
-        """Whether another authority than this broker decides."""
+        """True if another authority than this broker decides."""
         return self._grants is not None
 
     @property
     def may_pend(self) -> bool:
-        """Whether a check may raise RightsPending."""
+        """True if a check may raise RightsPending."""
         return self._grants is not None and not self._grants.never_pends
 
     def has_topics(self, exchange: str) -> bool:
-        """Whether topic permissions say which keys the user may use with this exchange."""
+        """True if topic permissions restrict the keys of this exchange for the user."""
         return self._grants is not None or (self.vhost_name, exchange) in self._topics
 
     def require_topic(self, right: Right, exchange: str, routing_key: str) -> None:

@@ -1,20 +1,8 @@
-"""Scopes of a token, as RabbitMQ has them: what they permit, and which tags they give.
+"""Scopes of a token: ``RIGHT:VHOST/NAME``, ``RIGHT:VHOST/NAME/KEY`` and ``tag:TAG``.
 
-=====================================  ==========================================================
-scope, without the prefix              gives
-=====================================  ==========================================================
-``read:VHOST/NAME``                    read access to queues and exchanges, and the virtual host
-``read:VHOST/NAME/KEY``                the same, and reading that routing key of topic exchanges
-``write:...``, ``configure:...``       as ``read``
-``tag:TAG``                            a tag, such as ``administrator``
-=====================================  ==========================================================
-
-``VHOST``, ``NAME`` and ``KEY`` are wildcards: ``*`` stands for any text, all else for itself,
-percent-encoded where need be. ``{vhost}`` stands for the virtual host, ``{sub}`` for that claim of
-the token.
-
-``auth.tokens`` makes the grants of a token whose signature is right. Invariant: a scope that is not
-of this form permits nothing.
+They are RabbitMQ's; RIGHT is configure, write or read. ``*`` in the other parts stands for any
+text, all else for itself, percent-encoded where need be; ``{vhost}`` stands for the virtual host,
+``{sub}`` for that claim of the token. A scope of any other form permits nothing.
 """
 
 from __future__ import annotations
@@ -24,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple, get_args
 from urllib.parse import quote, unquote_plus
 
-from hareline.auth.grants import Grants, Resource, Right
+from hareline.auth.permissions import Grants, Resource, Right
 
 #: More scopes than any token needs; each may be looked at for each new name (RabbitMQ's limit).
 SCOPES_MAX: Final = 2048
@@ -87,7 +75,7 @@ class _Scope(NamedTuple):
 
 
 class ScopeGrants(Grants):
-    """What the scopes of one token permit. ``scopes`` are without the prefix.
+    """Rights by the scopes of one token. ``scopes`` are without the prefix.
 
     ``claims``: those of the token that are text, for variables in scopes.
     """
@@ -149,7 +137,7 @@ def _filled(scope: str, claims: Mapping[str, str]) -> str:
 
 
 def _read(scope: str, claims: Mapping[str, str]) -> list[_Scope]:
-    """What a scope permits: one entry, or none if it is not of the form for permissions."""
+    """Read a scope: one entry, or none if it is not of the form for permissions."""
     right, colon, pattern = _filled(scope, claims).partition(":")
     parts = pattern.split("/")
     if not colon or right not in _RIGHTS or len(parts) not in (2, 3):

@@ -1,20 +1,8 @@
 """SCRAM-SHA-256 (RFC 5802, RFC 7677): the keys of a user, and the exchange that proves a password.
 
-``amqp.handshake`` runs one ``ScramExchange`` for each login by this mechanism; ``auth.users`` owns
-the keys. The password is never on the wire, and the broker proves in its turn that it has the
-user's keys. Channel binding is not offered.
-
-==============  =============================  ==================================================
-state           a response is                  answered by
-==============  =============================  ==================================================
-WAIT_FIRST      empty                          an empty challenge: the client did not begin
-WAIT_FIRST      client-first-message           server-first-message -> WAIT_FINAL
-WAIT_FINAL      client-final-message           server-final-message -> WAIT_LAST
-WAIT_LAST       empty                          nothing more: the user is proven -> PROVEN
-==============  =============================  ==================================================
-
-A message in another layout is a MalformedFrame (502) that repeats no part of it. Every other error
-is a ``ScramRefused``; the peer gets the same answer as for a wrong password.
+``amqp.handshake`` runs one ``ScramExchange`` for each login; ``auth.users`` owns the keys. Names
+and passwords are prepared by SASLprep (RFC 4013). Every error but a malformed message (502) is a
+``ScramRefused``; the peer gets the same answer as for a wrong password.
 """
 
 from __future__ import annotations
@@ -24,11 +12,63 @@ import hashlib
 import hmac
 import re
 import secrets
+import stringprep
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, Protocol
+from unicodedata import ucd_3_2_0  # the version that RFC 3454 fixed
 
-from hareline.auth.saslprep import saslprep
 from hareline.errors import HarelineError, MalformedFrame
+
+# RFC 4013 section 2.3, in its order
+_PROHIBITED: Final[tuple[Callable[[str], bool], ...]] = (
+    stringprep.in_table_c12,
+    stringprep.in_table_c21_c22,
+    stringprep.in_table_c3,
+    stringprep.in_table_c4,
+    stringprep.in_table_c5,
+    stringprep.in_table_c6,
+    stringprep.in_table_c7,
+    stringprep.in_table_c8,
+    stringprep.in_table_c9,
+)
+
+
+def saslprep(text: str, *, is_query: bool = False) -> str:
+    """The prepared form; it may be empty.
+
+    A query may hold code points that Unicode 3.2 did not have, what is stored may not (RFC 3454
+    section 7). Raises ValueError naming the code point, or the rule, that forbids the text.
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    mapped = "".join(
+        " " if stringprep.in_table_c12(character) else character
+        for character in text
+        if not stringprep.in_table_b1(character)
+    )
+    prepared = ucd_3_2_0.normalize("NFKC", mapped)
+    for character in prepared:
+        if any(is_prohibited(character) for is_prohibited in _PROHIBITED):
+            raise ValueError(f"U+{ord(character):04X} is prohibited by SASLprep")
+        if not is_query and stringprep.in_table_a1(character):
+            raise ValueError(f"U+{ord(character):04X} is not assigned in Unicode 3.2")
+    _check_directions(prepared)
+    return prepared
+
+
+def _check_directions(prepared: str) -> None:
+    """RFC 3454 section 6: right-to-left text begins and ends with right-to-left characters."""
+    if not any(map(stringprep.in_table_d1, prepared)):
+        return
+    if any(map(stringprep.in_table_d2, prepared)):
+        raise ValueError("SASLprep prohibits text of both directions")
+    if not (stringprep.in_table_d1(prepared[0]) and stringprep.in_table_d1(prepared[-1])):
+        raise ValueError("SASLprep requires right-to-left text to begin and end so")
+
+
+# -------------------------------------------------------------------------------------------- SCRAM
+
 
 MECHANISM: Final = "SCRAM-SHA-256"
 ITERATIONS: Final = 4096  # the least that RFC 7677 section 4 allows

@@ -1,11 +1,8 @@
-"""The keys that tokens are signed with: from a JSON Web Key Set, or from PEM.
+"""Keys that tokens are signed with: from a JSON Web Key Set, or from PEM.
 
-``authorities.keys`` reads them from a file or a URL; ``auth.tokens`` looks up the one that a token
-names. Which algorithms a key takes follows from what it is, so that nobody can sign with HMAC and a
-public key for the secret.
-
-Invariant: each key of a set can check signatures. One that cannot is left out, and takes no other
-key with it.
+``authorities.oauth`` reads them from a file or a URL; ``auth.tokens`` looks up the one that a token
+names. The algorithms of a key follow from its kind, so a public key is never taken for the secret
+of HMAC. A key that cannot check signatures is left out, and takes no other key with it.
 """
 
 from __future__ import annotations

@@ -1,11 +1,8 @@
-"""A JSON Web Token becomes a user: signature, times and audience are right, scopes say the rest.
+"""JSON Web Tokens read to a user: signature, times and audience are checked, scopes give rights.
 
-``authorities.oauth`` calls ``TokenReader.user`` with what came as a password or as a bearer token.
-The rules, and the names of what is configured, are those of RabbitMQ's OAuth 2 plugin; where it
-takes more than is safe, this says so.
-
-Invariant: nothing of a token is believed before its signature was checked, and no error text
-repeats any of it but the names of claims, keys and algorithms.
+``authorities.oauth`` calls ``read_token``. Rules and names of options are those of RabbitMQ's OAuth
+2 plugin. Nothing of a token is believed before its signature was checked, and no error text repeats
+any of it but the names of claims, keys and algorithms.
 """
 
 from __future__ import annotations
@@ -32,9 +29,9 @@ _QUOTED_MAX: Final = 64  # characters of names out of a token, in an error text
 
 
 class TokenRefused(Exception):
-    """A token that lets nobody in; the text is for the log alone."""
+    """A token that is refused; the text is for the log only."""
 
-    #: Whether somebody may have made it up.
+    #: True if the token may be made up.
     is_guess = True
 
 
@@ -50,7 +47,7 @@ class KeyUnknown(TokenRefused):
 
 @dataclass(frozen=True, slots=True)
 class TokenRules:
-    """What a token has to be. The fields are the options of ``settings.oauth``.
+    """Requirements of a token. The fields are the options of ``settings.oauth``.
 
     ``aliases``: scope -> the scopes that it stands for. ``issuer``: empty: any.
     ``username_claims``: where the user's name is looked for first.
@@ -147,7 +144,7 @@ def _key_for(header: Mapping[str, Any], keys: SigningKeys) -> SigningKey:
 
 
 def _check_times(claims: Mapping[str, Any], leeway_ms: int, now_ms: int) -> int:
-    """When the token expires, in epoch milliseconds. Raises ClaimRefused."""
+    """Return the expiry of the token, in epoch milliseconds. Raises ClaimRefused."""
     expires_ms = _instant_ms(claims, "exp")
     if expires_ms is None:
         raise ClaimRefused("it has no exp claim")
@@ -216,7 +213,7 @@ def _texts(value: object, rules: TokenRules) -> list[str]:
 
 
 def _values_at(value: object, path: list[str]) -> Iterator[object]:
-    """What stands at a path of keys; through lists on the way as well."""
+    """Values at a path of keys; through lists on the way as well."""
     if isinstance(value, list) and path:
         for each in value:
             yield from _values_at(each, path)

@@ -1,10 +1,8 @@
-"""The users, and the check of a login: is the password right, and may it be used from there?
+"""Users, and the check of a login: the password, and the address that it may be used from.
 
-``server`` fills a ``UserRegistry`` from the settings and replaces its content on reload;
-``auth.backends`` asks it. A refusal never tells the peer the reason, and takes as long for an
-unknown user as for a wrong password (``auth.password_check``). For SCRAM (``auth.scram``) it is the
-key ring: ``auth.scram`` proves a password by the user's keys, and ``admit`` checks where it comes
-from.
+``server`` fills a ``UserRegistry`` from the settings and replaces its content on reload. A refusal
+never tells the peer the reason, and takes as long for an unknown user as for a wrong password. For
+SCRAM (``auth.scram``) the registry is the key ring.
 """
 
 from __future__ import annotations
@@ -18,10 +16,14 @@ from typing import Final
 
 from hareline.auth import argon2id
 from hareline.auth.access_rules import NO_RULES
-from hareline.auth.grants import Grants
-from hareline.auth.password_check import PasswordCheck, StoredHash
-from hareline.auth.passwords import DEFAULT_ALGORITHM, check_hash, hash_password
-from hareline.auth.permissions import AccessChecker, Permissions, TopicPermissions
+from hareline.auth.passwords import (
+    DEFAULT_ALGORITHM,
+    PasswordCheck,
+    StoredHash,
+    check_hash,
+    hash_password,
+)
+from hareline.auth.permissions import AccessChecker, Grants, Permissions, TopicPermissions
 from hareline.auth.scram import (
     PasswordKeys,
     ScramKeys,
@@ -84,7 +86,7 @@ class User:
 
     @property
     def identity(self) -> Identity:
-        """Who the user is: two backends may know different users of one name."""
+        """Backend and name: two backends may have different users of one name."""
         return self.backend, self.name
 
     def enters(self, vhost_name: str) -> bool:
@@ -143,14 +145,14 @@ class UserRegistry:
         return self._is_scram_for_all
 
     def checker(self, user: User, vhost_name: str, host: str) -> AccessChecker:
-        """What a user who comes from this address may do in a virtual host.
+        """Checker of the rights of a user from this address in a virtual host.
 
         Raises NotAllowed if it may not open it.
         """
         return AccessChecker(user, vhost_name, self.rules, host)
 
     def check_of(self, name: str, password: str) -> PasswordCheck:
-        """What it takes to find out whether a user has this password."""
+        """Check to compute for the password of a user."""
         self._renew()
         user = self._users.get(name)
         if user is None or not user.password_hash:
@@ -212,9 +214,7 @@ class UserRegistry:
         return self._users.get(name)
 
     def has_user_id(self, user: User) -> bool:
-        """True if the user's name as the user-id of a message says who has sent it: the name of one
-        of this broker's users is nobody else's.
-        """
+        """True if the user's name, as the user-id of a message, is no other user's here."""
         return user.backend == INTERNAL or user.name not in self._users
 
     def check_user_id(self, user: User, user_id: str) -> None:

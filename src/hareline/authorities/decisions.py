@@ -1,11 +1,8 @@
 """Answers of an authority, remembered for some seconds, and questions that are under way.
 
-``authorities.http`` asks here before it asks the network. However many connections want to know the
-same at once, the authority is asked once. A refusal is remembered as well, but no longer than it
-takes those who wait to read it, unless the settings say otherwise.
-
-Invariant: at most ``capacity`` answers are remembered, and the oldest go first. An answer is never
-older than it may be when it is given.
+``authorities.http`` asks here before it asks the network: one question at a time, however many
+connections wait for its answer. A refusal is kept only until those who wait have read it, unless
+the settings say otherwise. The oldest of ``capacity`` answers go first.
 """
 
 from __future__ import annotations
@@ -25,7 +22,7 @@ CAPACITY: Final = 65_536
 
 
 class LoginQuestions:
-    """What a login is remembered as: the password is in it as a digest with a key of this run."""
+    """Keys of remembered logins, with the password as a digest by a key of this run."""
 
     def __init__(self) -> None:
         self._key = secrets.token_bytes(32)

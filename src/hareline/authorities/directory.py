@@ -1,14 +1,8 @@
-"""What an LDAP directory says of a user: is the password right, what is its name, and its groups?
+"""Questions to an LDAP directory: the check of a password, the user's own name, and its groups.
 
-``authorities.ldap`` calls ``look_up`` in threads, since ldap3 blocks. Nothing is kept between
-calls: each binds, asks and unbinds.
-
-Directories take ``ann``, ``Ann`` and `` ann`` for the same, and to the broker they would be three
-users. So the name is the one that the directory has, or ``lowered`` where its entry cannot be read.
-
-Invariant: a user is found only if the directory has taken its password, and an empty one, which
-LDAP takes for no login at all (RFC 4513, 5.1.2), is never sent. One entry has one name for all
-spellings that the directory takes for equal.
+``authorities.ldap`` calls ``look_up`` in threads, since ldap3 blocks; each call binds, asks and
+unbinds. The user gets the name that the directory has, whatever the spelling of the client. An
+empty password, which LDAP takes for no login at all (RFC 4513, 5.1.2), is never sent.
 """
 
 from __future__ import annotations
@@ -37,9 +31,10 @@ _DENIED: Final = frozenset({_INVALID_CREDENTIALS, _NO_SUCH_OBJECT, 34, 48, 50, 5
 
 @dataclass(frozen=True, slots=True)
 class DirectoryRules:
-    """Where a directory is, and how it is asked. The fields are the options of ``settings.ldap``.
+    """Servers and searches of a directory. The fields are the options of ``settings.ldap``.
 
-    ``servers``: URLs, asked in order until one can be reached. ``lookup_bind_dn`` empty: nobody.
+    ``servers``: URLs, asked in order until one can be reached. ``lookup_bind_dn`` empty:
+    anonymous.
     """
 
     servers: tuple[str, ...]
@@ -273,7 +268,7 @@ def _search(
     *,
     scope: str = "SUBTREE",
 ) -> list[_Entry]:
-    """What a search finds. Raises LDAPException if it fails.
+    """Search, and return the entries. Raises LDAPException if that fails.
 
     ``attribute`` "1.1": none. An entry that may not be read is not there.
     """

@@ -1,20 +1,8 @@
-"""An HTTP service that decides who may log in, and what a user may do, as RabbitMQ asks one.
+"""Logins and rights by an HTTP service, asked as RabbitMQ asks one.
 
-=============  ==================================================================================
-URL            asked with
-=============  ==================================================================================
-user           username, password
-vhost          username, vhost, ip, tags
-resource       username, vhost, resource (queue or exchange), name, permission, tags
-topic          username, vhost, resource (topic), name, permission, tags, routing_key,
-               variable_map.username, variable_map.vhost
-=============  ==================================================================================
-
-The answer is ``allow``, for a user with its tags behind it, or ``deny``, maybe with a reason for
-the log. ``auth.backends`` asks for logins, ``AccessChecker`` for rights, by the ``Grants`` of a
-user. Answers are remembered (``authorities.decisions``).
-
-Invariant: whatever the service does but say ``allow``, nothing is allowed.
+Its four URLs (user, vhost, resource, topic) get ``username`` and the fields of the question. The
+answer is ``allow``, for a user with its tags behind it, or ``deny``, maybe with a reason for the
+log; anything else allows nothing. Answers are remembered (``authorities.decisions``).
 """
 
 from __future__ import annotations
@@ -26,8 +14,8 @@ from typing import Final
 
 from hareline import events
 from hareline.auth.backends import Answer, AuthBackend, Credentials, Done, Refusal
-from hareline.auth.grants import Grants, Resource, Right, RightsPending
 from hareline.auth.peer import Peer
+from hareline.auth.permissions import Grants, Resource, Right, RightsPending
 from hareline.auth.users import User, UserRegistry
 from hareline.authorities.decisions import Decisions, LoginQuestions
 from hareline.authorities.http_client import AskingFailed, HttpClient
@@ -43,7 +31,7 @@ Spawn = Callable[[Coroutine[object, object, None]], None]
 
 @dataclass(frozen=True, slots=True)
 class HttpUrls:
-    """Where the service is asked; an empty one is not asked, and allows nothing."""
+    """URLs of the service; an empty one is not asked, and allows nothing."""
 
     user: str
     vhost: str = ""
@@ -53,7 +41,7 @@ class HttpUrls:
 
 @dataclass(frozen=True, slots=True)
 class _Reply:
-    """What the service said. ``rest``: tags, or a reason."""
+    """Answer of the service. ``rest``: tags, or a reason."""
 
     is_allowed: bool
     rest: str = ""
@@ -83,7 +71,7 @@ class HttpService:
         self._is_post = is_post
 
     def find(self, question: Question) -> _Reply | None:
-        """What the service said to this, as far as that is remembered."""
+        """Remembered answer to this question, or None."""
         return self._decisions.find(question)
 
     def ask(
@@ -120,7 +108,7 @@ class HttpService:
 def service_decisions(
     now_s: Callable[[], float], cache_s: float, *, keeps_refusals: bool
 ) -> Decisions[_Reply]:
-    """What remembers the answers of a service for ``cache_s``; refusals only if so told."""
+    """Memory of a service's answers for ``cache_s``; of refusals only if so told."""
     return Decisions(now_s, lambda reply: cache_s if reply.is_allowed or keeps_refusals else 0.0)
 
 
@@ -169,7 +157,7 @@ class HttpBackend(AuthBackend):
 
 
 class HttpGrants(Grants):
-    """What the service says that one user may do."""
+    """Rights of one user, by the answers of the service."""
 
     __slots__ = ("_host", "_name", "_service", "_tags")
 
@@ -229,7 +217,7 @@ def _is_sendable(text: str) -> bool:
 
 
 def _read(text: str, url: str) -> _Reply:
-    """What the service said. Raises AskingFailed if that is neither yes nor no."""
+    """Read an answer. Raises AskingFailed if it is neither yes nor no."""
     word, _, rest = text.strip().partition(" ")
     if word.lower() == "allow":
         return _Reply(is_allowed=True, rest=rest.lower())

@@ -1,11 +1,8 @@
 """Questions to web servers: one answer for each, of bounded size, in bounded time.
 
-``authorities.keys`` and ``authorities.http`` ask by it, on the event loop, without blocking it.
-httpx does the work; it is imported when the first client is made, so a broker that asks no server
-has none of it in memory.
-
-Invariant: whatever the server does, a call ends within ``timeout_s``, with the text of an answer or
-with AskingFailed, and no more than ``ANSWER_MAX_BYTES`` of it were held.
+A call on the event loop ends within ``timeout_s`` with the text of an answer or with AskingFailed,
+and holds at most ``ANSWER_MAX_BYTES``. httpx is imported when the first client is made, so a broker
+that asks no server does without it.
 """
 
 from __future__ import annotations
@@ -25,7 +22,7 @@ class AskingFailed(Exception):
 
 
 class HttpClient:
-    """Needs a running event loop. ``ca_file``: whom to trust beside nobody; None: the system.
+    """Needs a running event loop. ``ca_file``: trusted authorities; None: the system's.
 
     ``connections``: how many may be open at once; further questions wait for one of them.
     """

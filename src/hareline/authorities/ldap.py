@@ -1,10 +1,8 @@
 """Logins that an LDAP directory decides; its groups give tags and permissions.
 
-``auth.backends`` asks it. The directory is asked in threads, a few at a time and one origin after
-the other, and what it said of a login is remembered for some seconds. Users either have the rights
-of their groups, or those that this broker gives to the user of their name.
-
-Invariant: a user has the name that the directory has for it, however the client has spelled it.
+The directory is asked in threads, a few at a time and one origin after the other, and its answers
+are remembered for some seconds. Users have the rights of their groups, or those that this broker
+gives to the user of their name.
 """
 
 from __future__ import annotations
@@ -15,11 +13,10 @@ from functools import partial
 from typing import Final
 
 from hareline import events
-from hareline.auth.backends import Answer, AuthBackend, Credentials, Done, Refusal
+from hareline.auth.backends import Answer, AuthBackend, Credentials, Done, Refusal, Workers
 from hareline.auth.peer import Peer
 from hareline.auth.permissions import Permissions
 from hareline.auth.users import User, UserRegistry
-from hareline.auth.work import Workers
 from hareline.authorities.decisions import Decisions, LoginQuestions, call_all
 from hareline.authorities.directory import DirectoryRules, Found, look_up, same_dn
 from hareline.authorities.http_client import AskingFailed
@@ -35,7 +32,7 @@ Question = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class GroupRights:
-    """What the members of a group get. ``permissions``: by virtual host."""
+    """Rights of the members of a group. ``permissions``: by virtual host."""
 
     dn: str
     tags: frozenset[str] = frozenset()
@@ -51,7 +48,7 @@ class _Reply:
 
 
 def login_decisions(now_s: Callable[[], float], cache_s: float) -> Decisions[_Reply]:
-    """What remembers for ``cache_s`` that a login was right."""
+    """Memory of accepted logins for ``cache_s``."""
     return Decisions(now_s, lambda reply: 0.0 if reply.found is None else cache_s)
 
 
@@ -138,7 +135,7 @@ class LdapBackend(AuthBackend):
 
 
 def _ask(rules: DirectoryRules, name: str, password: str) -> _Reply:
-    """What the directory says of a login. Blocks."""
+    """Ask the directory about a login. Blocks."""
     try:
         return _Reply(look_up(rules, name, password))
     except AskingFailed as problem:

@@ -1,9 +1,8 @@
-"""From settings to the backends that decide about logins, and what runs for them.
+"""Backends for logins, made from the settings, and the tasks that run for them.
 
-``server`` opens the ``Authorities`` before clients can connect, and closes them at the end.
-Libraries are imported here only for the authorities that ``auth.backends`` names.
-
-Invariant: a broker that names none has no task, thread or connection for any.
+``server`` opens the ``Authorities`` before clients can connect, and closes them at the end. Only
+authorities that ``auth.backends`` names have their libraries imported, or any task, thread or
+connection.
 """
 
 from __future__ import annotations
@@ -14,12 +13,11 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
-from hareline.auth.backends import AuthBackend
+from hareline.auth.backends import AuthBackend, Workers
 from hareline.auth.permissions import Permissions
 from hareline.auth.signing_keys import ASYMMETRIC, load_libraries
 from hareline.auth.tokens import TokenRules
 from hareline.auth.users import UserRegistry
-from hareline.auth.work import Workers
 from hareline.authorities.http_client import HttpClient
 from hareline.errors import ConfigurationError
 from hareline.events import Report
@@ -92,8 +90,7 @@ class Authorities:
         return ConfigurationError([f"{self._settings.came_from}: {option}: {text}"])
 
     def _oauth(self, given: OAuth) -> AuthBackend:
-        from hareline.authorities.keys import TokenKeys
-        from hareline.authorities.oauth import OAuthBackend
+        from hareline.authorities.oauth import OAuthBackend, TokenKeys
 
         load_libraries()
         client = None
@@ -173,7 +170,7 @@ class Authorities:
 
 
 def token_rules(given: OAuth) -> TokenRules:
-    """What a token has to be, by the settings."""
+    """Requirements of a token, by the settings."""
     aliases: dict[str, tuple[str, ...]] = {}
     for text in given.scope_aliases:
         name, _, scopes = text.partition(" = ")

@@ -19,9 +19,8 @@ from urllib.parse import urlsplit
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from hareline.auth.grants import RightsPending
-from hareline.auth.networks import Networks, address_of
-from hareline.auth.peer import is_loopback
+from hareline.auth.peer import Networks, address_of, is_loopback
+from hareline.auth.permissions import RightsPending
 from hareline.management.paths import PREFIX
 from hareline.management.refusals import Refusal
 

@@ -24,7 +24,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Scope
 
-from hareline.auth.networks import Networks
+from hareline.auth.peer import Networks
 from hareline.management.middleware import client_of, scheme_of
 from hareline.management.refusals import Refusal
 from hareline.management.routes import Route

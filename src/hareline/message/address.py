@@ -1,10 +1,7 @@
-"""Where a message was published to, and by which connection.
+"""Address of a message: exchange, routing key, and the connection that published it.         [hot]
 
-Made by ``amqp.publishing`` once for each route, and by the reader of records for what comes back
-from disk; every message to the same place shares one. Encoders keep what they write for an address
-by its identity.                                                                             [hot]
-
-Invariant: an address never changes after construction.
+``amqp.publishing`` makes one for each route, the reader of records one for what comes back from
+disk; every message to the same place shares it. Encoders cache by its identity; it never changes.
 """
 
 from __future__ import annotations

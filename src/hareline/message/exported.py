@@ -1,13 +1,8 @@
-"""A message as one line of JSON, and back, octet for octet: the format of exported messages.
+"""Messages as lines of JSON, and back, octet for octet: the format of exported messages.
 
-Called by ``management.api`` for exports and imports; docs/message-operations.md describes the
-format. Properties and headers are readable and typed: a header's value is ``[kind, value]`` with
-the letter of its type on the wire. Where that would not give the same octets again (a field twice,
-the payload of a NaN), the line has the octets of the properties as well, and they count. Text that
-is not UTF-8 stands as ``octets.exact`` writes it.
-
-Invariant: property octets, body, exchange and routing key of ``imported(exported(message))`` are
-those of the message.
+docs/message-operations.md describes it. A header's value is ``[kind, value]`` with its type on the
+wire. Where that would not give the same octets again (a field twice, the payload of a NaN), the
+line has the octets of the properties as well, and they count.
 """
 
 from __future__ import annotations
@@ -71,7 +66,7 @@ class InvalidLine(ValueError):
 
 
 class ImportedMessage(NamedTuple):
-    """What a line says. ``properties``: decoded from ``octets``."""
+    """Message of a line. ``properties``: decoded from ``octets``."""
 
     exchange: str
     routing_key: str
@@ -146,7 +141,7 @@ def _typed(value: object) -> list[Any]:
 
 
 def imported(line: Mapping[str, Any]) -> ImportedMessage:
-    """What a line says. Raises InvalidLine."""
+    """Read the message of a line. Raises InvalidLine."""
     exchange, routing_key = _name_in(line, "exchange"), _name_in(line, "routing_key")
     octets = line.get("property_octets")
     field = "properties" if octets is None else "property_octets"

@@ -1,10 +1,7 @@
-"""What the broker and the store need of the wire format to read and write message headers.
+"""The wire format of message headers, for layers that know nothing else of the wire.
 
-They know nothing of the wire: a headers table, its octets, and the property octets cut into parts
-come to them through this module. Called by ``queues.dead_letters`` for each death, and by
-``storage`` for replays and the arguments of definitions.
-
-Invariant: encoding keeps the type of every value that was decoded.
+Dead-lettering and the store read and write a headers table, its octets, and the property octets cut
+into parts by this module. Encoding keeps the type of every value that was decoded.
 """
 
 from __future__ import annotations

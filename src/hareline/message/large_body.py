@@ -1,9 +1,7 @@
 """Bodies that are in files, because they are too large for memory.
 
-``storage.store.large_bodies`` implements these; messages refer to a body by ``Message.large``, and
-``amqp.output`` reads it piece by piece.
-
-Invariant: a file stays as long as a message or a record of the store refers to its body.
+``storage.store.large_bodies`` implements these; messages refer to a body by ``Message.large``. A
+file stays as long as a message or a record of the store refers to its body.
 """
 
 from __future__ import annotations

@@ -1,12 +1,8 @@
-"""A published message.
+"""Published messages; every queue entry of a message shares one object.                     [hot]
 
-Made by ``amqp.publishing`` once per publish and shared by every queue entry that refers to it.
-The content stays as it came from the wire: one header frame and, if there is a body, one body
-frame, framed for the channel it arrived on. A delivery on a channel of the same number sends these
-octets as they are; properties, headers and body are cut out of them on demand. If the body is in a
-file (``hareline.message.large_body``), the content is the header frame alone.
-
-Invariant: ``content`` never changes after construction.                                     [hot]
+The content stays as it came from the wire: a header frame and, unless the body is empty or in a
+file (``hareline.message.large_body``), one body frame, framed for its channel. Deliveries on a
+channel of that number send it as it is; properties and body are cut out on demand.
 """
 
 from __future__ import annotations
@@ -42,7 +38,7 @@ UNWRITTEN: Final = -1
 
 
 class Extras:
-    """What a message has for a time, or for good, beyond the slots of every message.
+    """Rare facts of a message, beyond the slots of every message.
 
     ``properties``: the decoded properties while they are of use. Most messages never have more; the
     facts are then these constants and cost no memory. Other messages have ``Facts``.
@@ -162,7 +158,7 @@ class Message:
 
     @property
     def expires_at_ms(self) -> int:
-        """When the message expires, in epoch milliseconds; 0 = never."""
+        """Time of expiry, in epoch milliseconds; 0 = never."""
         extras = self.extras
         return 0 if extras is None else extras.expires_at_ms
 

@@ -1,10 +1,7 @@
-"""Messages whose content is on disk while they wait in a deep queue.
+"""Messages whose content is on disk while they wait in a deep queue.                        [hot]
 
-``queues.orders`` puts one in place of a message when its content leaves memory, in the store
-or in the spool.
-
-Invariant: a stored message gives what the message gave that it stands for, and reads the disk for
-it only when it is asked for the content or a part of it.                                    [hot]
+``queues.orders`` puts one in place of a message when its content leaves memory. It gives what that
+message gave, and reads the disk only when it is asked for the content or a part of it.
 """
 
 from __future__ import annotations
@@ -15,7 +12,7 @@ from hareline.message.message import Message
 
 
 class ContentSource(ABC):
-    """Where contents are that have left memory, by position."""
+    """Store of contents that have left memory, by position."""
 
     __slots__ = ()
 

@@ -1,10 +1,8 @@
 """Prometheus' text format 0.0.4: lines of families, labels and values.
 
-``metrics.rendering`` writes families with it, in shares, which no client library for Prometheus can
-do (docs/decisions/0017-metrics-text.md). The format is that of
-https://prometheus.io/docs/instrumenting/exposition_formats/.
-
-Invariant: whatever octets a client has put into a name, a line stays one line of valid UTF-8.
+``metrics.rendering`` writes with it in shares, which no client library for Prometheus can do
+(docs/decisions/0017-metrics-text.md). A line stays one line of valid UTF-8, whatever octets a
+client has put into a name.
 """
 
 from __future__ import annotations

@@ -1,78 +1,54 @@
-"""This broker's own metrics, with the prefix ``hareline_``; docs/metrics.md says what each means.
-
-Called by ``metrics.rendering``. Invariant: as there.
-"""
+"""This broker's own metrics, with the prefix ``hareline_``; docs/metrics.md explains them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Final
+from types import SimpleNamespace
+from typing import Final
 
 from hareline.metrics.exposition import Family, head, histogram, label, number, sample
-from hareline.metrics.source import Found, MetricsSource, cpu_s
+from hareline.metrics.source import Found, Kind, MetricsSource
+from hareline.metrics.table import counters, gauges, metrics
 from hareline.statistics.facts import TlsFacts
-from hareline.statistics.timings import BOUNDS, Timings
-
-if TYPE_CHECKING:
-    from hareline.metrics.rows import Kind
+from hareline.statistics.timings import BOUNDS
 
 PREFIX: Final = "hareline_"
 LINES_PER_PIECE: Final = 128
 
-_TIMES: Final = {
-    "loop_lag": Family(
-        "event_loop_lag_seconds",
-        "histogram",
-        "How much later than asked for the event loop calls timers back",
-    ),
-    "turns": Family(
-        "turn_seconds",
-        "histogram",
-        "How long the ends of turns take: deliveries, hand-over to the journal, writes to sockets",
-    ),
-    "collections": Family(
-        "gc_pause_seconds", "histogram", "How long runs of the garbage collector take"
-    ),
-}
-_WRITES: Final = Family(
-    "journal_write_seconds", "histogram", "How long a batch takes to be written"
-)
-_SYNCS: Final = Family(
-    "journal_sync_seconds", "histogram", "How long a batch takes to be synced to the disk"
+_TIMES: Final = metrics(
+    "histogram",
+    event_loop_lag_seconds="loop_lag: How much later than asked for the event loop calls timers "
+    "back",
+    turn_seconds="turns: How long the ends of turns take: deliveries, hand-over to the journal, "
+    "writes to sockets",
+    gc_pause_seconds="collections: How long runs of the garbage collector take",
+    journal_write_seconds="journal.writes: How long a batch takes to be written",
+    journal_sync_seconds="journal.syncs: How long a batch takes to be synced to the disk",
 )
 _HELD: Final = Family("queue_messages_held", "gauge", "Messages that are not valid yet, or delayed")
-_SCALARS: Final = {
-    family.name: family
-    for family in (
-        Family(
-            "turns_behind_total",
-            "counter",
-            "Turns at whose end deliveries or the journal had not kept up, so that publishers wait",
-        ),
-        Family(
-            "turns_store_behind_total",
-            "counter",
-            "Turns at whose end too much waited for the journal",
-        ),
-        Family(
-            "dispatches_left_total",
-            "counter",
-            "Queues that a turn left to the next one, since their share or its time was used up",
-        ),
-        Family("journal_written_bytes_total", "counter", "Octets of all batches of the journal"),
-        Family("messages_held", "gauge", "Messages that are not valid yet, or delayed"),
-        Family("messages_paged_out", "gauge", "Messages of which only the place on disk is kept"),
-        Family("messages_read_back_total", "counter", "Messages that were read back from disk"),
-        Family("connections_blocked", "gauge", "Connections that a resource alarm blocks"),
-        Family(
-            "store_refusing",
-            "gauge",
-            "is 1 if new persistent messages are refused for want of room",
-        ),
-        Family("store_failed", "gauge", "is 1 if nothing is stored until the broker is restarted"),
-        Family("process_cpu_seconds_total", "counter", "Processor time of the broker's process"),
-    )
-}
+_SCALARS: Final = (
+    *gauges(
+        messages_held="held: Messages that are not valid yet, or delayed",
+        messages_paged_out="paged_out: Messages of which only the place on disk is kept",
+    ),
+    *counters(messages_read_back_total="read_back: Messages that were read back from disk"),
+    *gauges(
+        connections_blocked="blocked: Connections that a resource alarm blocks",
+        store_refusing="is_refusing: is 1 if new persistent messages are refused for want of room",
+        store_failed="has_failed: is 1 if nothing is stored until the broker is restarted",
+    ),
+    *counters(
+        process_cpu_seconds_total="source.cpu_s: Processor time of the broker's process",
+        turns_behind_total="turn.behind_count: Turns at whose end deliveries or the journal had "
+        "not kept up, so that publishers wait",
+        turns_store_behind_total="turn.store_behind_count: Turns at whose end too much waited for "
+        "the journal",
+        dispatches_left_total="turn.left_count: Queues that a turn left to the next one, since "
+        "their share or its time was used up",
+        journal_written_bytes_total="source.meters.journal.octets: Octets of all batches of the "
+        "journal",
+    ),
+)
 _DEAD_LETTERS: Final = Family(
     "messages_dead_lettered_total", "counter", "Dead letters that were published, by reason"
 )
@@ -99,11 +75,9 @@ _CERTIFICATES: Final = Family(
 
 def alone(source: MetricsSource, found: Mapping[Kind, list[Found]]) -> Iterator[str]:
     """The pieces that are about the whole broker."""
-    meters, turn = source.meters, source.context.turn
-    for name, family in _TIMES.items():
-        yield _histogram(family, getattr(meters, name))
-    yield _histogram(_WRITES, meters.journal.writes)
-    yield _histogram(_SYNCS, meters.journal.syncs)
+    for family, read in _TIMES:
+        times = read(source.meters)
+        yield histogram(PREFIX, family, BOUNDS, times.buckets, times.sum_s)
     held = paged_out = 0
     read_back = source.context.counts.gone.queues.disk_reads
     for count, each in enumerate(found["queue"], 1):
@@ -112,29 +86,22 @@ def alone(source: MetricsSource, found: Mapping[Kind, list[Found]]) -> Iterator[
         read_back += each.facts.counts.disk_reads
         if not count % LINES_PER_PIECE:
             yield ""
-    values: dict[str, float] = {
-        "messages_held": held,
-        "messages_paged_out": paged_out,
-        "messages_read_back_total": read_back,
-        "connections_blocked": sum(each.facts.state == "blocked" for each in found["connection"]),
-        "store_refusing": bool(source.store.refusal),
-        "store_failed": bool(source.store.failure),
-        "process_cpu_seconds_total": cpu_s(),
-        "turns_behind_total": turn.behind_count,
-        "turns_store_behind_total": turn.store_behind_count,
-        "dispatches_left_total": turn.left_count,
-        "journal_written_bytes_total": meters.journal.octets,
-    }
-    for name, value in values.items():
-        yield head(PREFIX, _SCALARS[name]) + sample(f"{PREFIX}{name}", "", value)
+    values = SimpleNamespace(
+        source=source,
+        turn=source.context.turn,
+        held=held,
+        paged_out=paged_out,
+        read_back=read_back,
+        blocked=sum(each.facts.state == "blocked" for each in found["connection"]),
+        is_refusing=bool(source.store.refusal),
+        has_failed=bool(source.store.failure),
+    )
+    for family, read in _SCALARS:
+        yield head(PREFIX, family) + sample(f"{PREFIX}{family.name}", "", read(values))
     yield _dead_letters(source)
     yield _copies(source)
     yield _limits(source)
     yield _tls(source.tls())
-
-
-def _histogram(family: Family, times: Timings) -> str:
-    return histogram(PREFIX, family, BOUNDS, times.buckets, times.sum_s)
 
 
 def _dead_letters(source: MetricsSource) -> str:
@@ -154,7 +121,7 @@ def _limits(source: MetricsSource) -> str:
 
 
 def _copies(source: MetricsSource) -> str:
-    """What the firehoses and the event exchange have published and lost."""
+    """Copies that firehoses and the event exchange have published and lost."""
     lines = [head(PREFIX, _TRACED)]
     for vhost in source.context.vhosts.values():
         firehose, of_vhost = vhost.firehose, label("vhost", vhost.name)

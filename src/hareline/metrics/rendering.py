@@ -1,37 +1,31 @@
 """The text of a scrape, made piece by piece.
 
-``management.api.metrics`` takes the pieces and pauses between them; between two pieces lie some
-dozen objects or lines, so that a scrape of any size leaves the event loop to others in time. What a
-scrape shows of one object is of one instant; different objects are read at different ones.
-
-Invariant: a family stands in a scrape once, with all its samples behind its head.
+``management.api.metrics`` pauses between pieces, between which lie some dozen objects or lines. An
+object is shown as of one instant, different objects as of different ones. A family stands in a
+scrape once, with all its samples behind its head.
 """
 
 from __future__ import annotations
 
 import platform
-from collections.abc import Collection, Iterator
-from typing import Final, Literal
+from collections.abc import Collection, Iterable, Iterator
+from types import SimpleNamespace
+from typing import Final, Literal, get_args
 
 from hareline import __version__
 from hareline.counts import ChannelCounts
-from hareline.metrics import families as known
+from hareline.metrics import table
 from hareline.metrics.exposition import Family, head, label, number, sample
 from hareline.metrics.own import alone, of_objects
-from hareline.metrics.rows import ROWS, Kind
-from hareline.metrics.source import (
-    Found,
-    MetricsSource,
-    descriptors_max,
-    open_descriptors,
-)
+from hareline.metrics.source import Found, Kind, MetricsSource
+from hareline.metrics.table import PROTOCOL, Group, Metric
+from hareline.queues.core.kinds import DeathReason
 
 Endpoint = Literal["aggregated", "per-object", "detailed", "memory-breakdown"]
 
 PREFIX: Final = "rabbitmq_"
 DETAILED_PREFIX: Final = "rabbitmq_detailed_"
 CLUSTER_PREFIX: Final = "rabbitmq_cluster_"
-PROTOCOL: Final = label("protocol", "amqp091")
 OBJECTS_PER_PIECE: Final = 32
 LINES_PER_PIECE: Final = 128
 #: What RabbitMQ's type of a queue is called in labels.
@@ -60,21 +54,17 @@ class Rendering:
         """``/metrics``: sums over all objects."""
         for kind in _KINDS:
             yield from self._collect(kind)
-        for group, families in known.GROUPS.items():
-            if group in REPEATED:
+        for name, group in table.GROUPS.items():
+            if name in REPEATED:
                 continue
-            if group not in ROWS:
-                yield self._of_node(group, families)
+            if group.kind == "broker":
+                yield _all(PREFIX, group.metrics, self._source, group.labels)
                 continue
-            sums: list[float] = []
-            for row in self._sums(group):
-                if row is None:
-                    yield ""
-                else:
-                    sums = row
-            for family, value in zip(families, sums, strict=True):
-                if family.name not in NOT_SUMMED:
-                    yield _single(PREFIX, family, value)
+            sums = group.gone(self._source.context.counts)
+            yield from self._add(sums, group, self._found[group.kind])
+            for metric, value in zip(group.metrics, sums, strict=True):
+                if metric.family.name not in NOT_SUMMED:
+                    yield _single(PREFIX, metric.family, value)
         yield from self._totals()
         yield from self._global()
         yield from alone(self._source, self._found)
@@ -84,12 +74,11 @@ class Rendering:
         """``/metrics/per-object``: each object on its own."""
         for kind in _KINDS:
             yield from self._collect(kind)
-        for group, families in known.GROUPS.items():
-            if group in ROWS:
-                if group not in REPEATED:
-                    yield from self._of_group(PREFIX, group, self._found[ROWS[group].kind])
-            else:
-                yield self._of_node(group, families)
+        for name, group in table.GROUPS.items():
+            if group.kind == "broker":
+                yield _all(PREFIX, group.metrics, self._source, group.labels)
+            elif name not in REPEATED:
+                yield from self._of_group(PREFIX, group, self._found[group.kind])
         yield from self._queue_info(PREFIX, self._found["queue"])
         yield from self._totals()
         yield from self._global()
@@ -99,15 +88,16 @@ class Rendering:
 
     def detailed(self, groups: Collection[str], vhosts: Collection[str]) -> Iterator[str]:
         """``/metrics/detailed``: these groups; ``vhosts``: of queues and exchanges there only."""
-        wanted = [group for group in known.GROUPS if group in groups]
+        wanted = [name for name in table.GROUPS if name in groups]
         if "queue_metrics" in wanted and "queue_consumer_count" in wanted:
             wanted.remove("queue_consumer_count")
         has_queues = False
-        for group in wanted:
-            if group not in ROWS:
-                yield self._of_node(group, known.GROUPS[group], DETAILED_PREFIX)
+        for name in wanted:
+            group = table.GROUPS[name]
+            kind = group.kind
+            if kind == "broker":
+                yield _all(DETAILED_PREFIX, group.metrics, self._source, group.labels)
                 continue
-            kind = ROWS[group].kind
             yield from self._collect(kind)
             found = self._found[kind]
             if vhosts and kind in ("queue", "exchange"):
@@ -117,24 +107,24 @@ class Rendering:
         if has_queues:
             queues = [each for each in self._found["queue"] if not vhosts or each.vhost in vhosts]
             yield from self._queue_info(DETAILED_PREFIX, queues)
-        for group, families in known.CLUSTER_GROUPS.items():
-            if group in groups:
-                yield from self._of_cluster(families[0], vhosts)
+        for name, family in table.CLUSTER_GROUPS.items():
+            if name in groups:
+                yield from self._of_cluster(family, vhosts)
         yield self._identity("detailed")
 
     def memory_breakdown(self) -> Iterator[str]:
         """``/metrics/memory-breakdown``: what the memory of the process is used for."""
         yield from self._collect("queue")
-        used, _ = self._source.memory()
+        used = self._source.used_memory
         bodies = entries = 0
         for start, facts in enumerate(each.facts for each in self._found["queue"]):
             bodies += facts.in_memory_bytes
             entries += max(0, facts.memory - facts.in_memory_bytes)
             if not start % LINES_PER_PIECE:
                 yield ""
-        values = (bodies, entries, max(0, used - bodies - entries))
-        for family, value in zip(known.MEMORY, values, strict=True):
-            yield _single(PREFIX, family, value)
+        other = max(0, used - bodies - entries)
+        uses = SimpleNamespace(bodies=bodies, entries=entries, other=other)
+        yield _all(PREFIX, table.MEMORY, uses)
         yield self._identity("memory-breakdown")
 
     # -------------------------------------------------------------------------- objects
@@ -151,29 +141,22 @@ class Rendering:
                 yield ""
         self._found[kind] = found
 
-    def _sums(self, group: str) -> Iterator[list[float] | None]:
-        """The sums of a group, at last; None at each pause before."""
-        rows = ROWS[group]
-        sums: list[float] = [0] * len(known.GROUPS[group])
-        if rows.gone is not None:
-            gone = rows.gone(self._source.context.counts)
-            sums = [0 if value is None else value for value in gone]
-        for count, each in enumerate(self._found[rows.kind], 1):
-            for index, value in enumerate(rows.read(each.facts)):
-                if value is not None:
+    def _add(self, sums: list[float], group: Group, found: list[Found]) -> Iterator[str]:
+        """Add the values of all objects to ``sums``; pauses some objects apart."""
+        for count, each in enumerate(found, 1):
+            for index, metric in enumerate(group.metrics):
+                if (value := metric.read(each.facts)) is not None:
                     sums[index] += value
             if not count % OBJECTS_PER_PIECE:
-                yield None
-        yield sums
+                yield ""
 
-    def _of_group(self, prefix: str, group: str, found: list[Found]) -> Iterator[str]:
-        read = ROWS[group].read
+    def _of_group(self, prefix: str, group: Group, found: list[Found]) -> Iterator[str]:
         rows = []
         for count, each in enumerate(found, 1):
-            rows.append((each.labels, read(each.facts)))
+            rows.append((each.labels, [metric.read(each.facts) for metric in group.metrics]))
             if not count % OBJECTS_PER_PIECE:
                 yield ""
-        for index, family in enumerate(known.GROUPS[group]):
+        for index, (family, _) in enumerate(group.metrics):
             yield head(prefix, family)
             name = f"{prefix}{family.name}"
             for start in range(0, len(rows), LINES_PER_PIECE):
@@ -186,8 +169,8 @@ class Rendering:
                 )
 
     def _queue_info(self, prefix: str, found: list[Found]) -> Iterator[str]:
-        yield head(prefix, known.QUEUE_INFO)
-        name = f"{prefix}{known.QUEUE_INFO.name}"
+        yield head(prefix, table.QUEUE_INFO)
+        name = f"{prefix}{table.QUEUE_INFO.name}"
         for start in range(0, len(found), LINES_PER_PIECE):
             yield "".join(
                 [
@@ -222,50 +205,21 @@ class Rendering:
 
     # ------------------------------------------------------------------------ the broker
 
-    def _of_node(self, group: str, families: tuple[Family, ...], prefix: str = PREFIX) -> str:
-        values = self._node_values(group)
-        labels = PROTOCOL if group == "auth_attempt_metrics" else ""
-        return "".join(
-            [
-                head(prefix, family) + sample(f"{prefix}{family.name}", labels, value)
-                for family, value in zip(families, values, strict=True)
-            ]
-        )
-
-    def _node_values(self, group: str) -> tuple[float, ...]:
-        source = self._source
-        counts, limits = source.context.counts, source.context.limits
-        if group == "connection_churn_metrics":
-            return counts.churn.values()
-        if group == "auth_attempt_metrics":
-            failed = counts.auth_attempts_failed
-            return counts.auth_attempts, counts.auth_attempts - failed, failed
-        if group == "node_coarse_metrics":
-            sockets = len(source.context.connections)
-            return open_descriptors(), sockets, source.memory()[0], source.disk()[0]
-        if group == "node_metrics":
-            descriptors = descriptors_max()
-            sockets_max = limits.max_connections or descriptors
-            marks = source.memory()[1], source.disk()[1]
-            return descriptors, sockets_max, *marks, round(source.uptime_s, 3)
-        assert group == "node_persister_metrics", group
-        journal = source.meters.journal
-        writes, syncs = journal.writes, journal.syncs
-        return writes.count, journal.octets, syncs.count, writes.sum_s, syncs.sum_s
-
     def _totals(self) -> Iterator[str]:
         found = self._found
-        consumers = sum(each.facts.consumer_count for each in found["channel"])
-        counts = (len(found["connection"]), len(found["channel"]), consumers, len(found["queue"]))
-        for family, value in zip(known.TOTALS, counts, strict=True):
-            yield _single(PREFIX, family, value)
-        resources = self._source.context.alarms.resources
-        alarms = (False, "disk" in resources, "memory" in resources)
-        for family, is_on in zip(known.ALARMS, alarms, strict=True):
-            yield _single(PREFIX, family, is_on)
+        totals = SimpleNamespace(
+            connections=len(found["connection"]),
+            channels=len(found["channel"]),
+            consumers=sum(each.facts.consumer_count for each in found["channel"]),
+            queues=len(found["queue"]),
+        )
+        yield _all(PREFIX, table.TOTALS, totals)
+        short = self._source.context.alarms.resources
+        alarms = {"file_descriptors": False, "disk": "disk" in short, "memory": "memory" in short}
+        yield _all(PREFIX, table.ALARMS, SimpleNamespace(**alarms))
 
     def _global(self) -> Iterator[str]:
-        """What RabbitMQ counts by protocol, and never falls."""
+        """Counters that RabbitMQ has by protocol, which never fall."""
         context = self._source.context
         sums = ChannelCounts()
         sums.add(context.counts.gone.channels)
@@ -276,26 +230,20 @@ class Rendering:
             consumers += each.facts.consumer_count
             if not count % OBJECTS_PER_PIECE:
                 yield ""
-        unroutable = sums.drop_unroutable + sums.return_unroutable
-        by_protocol = (
-            *(sums.publish, sums.confirm, sums.publish - unroutable),
-            *(sums.drop_unroutable, sums.return_unroutable, sums.confirm),
-            *(publishers, consumers),
+        routed = sums.publish - sums.drop_unroutable - sums.return_unroutable
+        of_protocol = SimpleNamespace(
+            sums=sums, routed=routed, publishers=publishers, consumers=consumers
         )
-        for family, value in zip(known.GLOBAL_PROTOCOL, by_protocol, strict=True):
-            yield _single(PREFIX, family, value, PROTOCOL)
+        yield _all(PREFIX, table.GLOBAL_PROTOCOL, of_protocol, PROTOCOL)
         labels = f'{PROTOCOL},queue_type="rabbit_classic_queue"'
-        by_type = (
-            *(sums.deliver_get, sums.deliver, sums.deliver_no_ack, sums.get, sums.get_no_ack),
-            *(sums.get_empty, sums.redeliver, sums.ack),
-        )
-        for family, value in zip(known.GLOBAL_QUEUE_TYPE, by_type, strict=True):
-            yield _single(PREFIX, family, value, labels)
-        labels = 'queue_type="rabbit_classic_queue",dead_letter_strategy="at_most_once"'
+        yield _all(PREFIX, table.GLOBAL_QUEUE_TYPE, sums, labels)
         schedulers = [each.environment.dead_letter_scheduler for each in context.vhosts.values()]
-        for reason, family in known.GLOBAL_DEAD_LETTERS.items():
-            dead = sum(scheduler.sent_counts.get(reason, 0) for scheduler in schedulers)
-            yield _single(PREFIX, family, dead, labels)
+        dead = {
+            reason: sum(scheduler.sent_counts.get(reason, 0) for scheduler in schedulers)
+            for reason in get_args(DeathReason)
+        }
+        labels = 'queue_type="rabbit_classic_queue",dead_letter_strategy="at_most_once"'
+        yield _all(PREFIX, table.GLOBAL_DEAD_LETTERS, SimpleNamespace(**dead), labels)
 
     def _identity(self, endpoint: Endpoint) -> str:
         identity = self._source.context.identity
@@ -310,9 +258,14 @@ class Rendering:
             label("rabbitmq_cluster", identity.cluster_name),
             label("rabbitmq_endpoint", endpoint),
         )
-        return _single(PREFIX, known.BUILD_INFO, 1, ",".join(build)) + _single(
-            PREFIX, known.IDENTITY_INFO, 1, ",".join(who)
+        return _single(PREFIX, table.BUILD_INFO, 1, ",".join(build)) + _single(
+            PREFIX, table.IDENTITY_INFO, 1, ",".join(who)
         )
+
+
+def _all(prefix: str, metrics: Iterable[Metric], values: object, labels: str = "") -> str:
+    """Families with one sample each, which is read of ``values``."""
+    return "".join([_single(prefix, family, read(values), labels) for family, read in metrics])
 
 
 def _single(prefix: str, family: Family, value: float, labels: str = "") -> str:

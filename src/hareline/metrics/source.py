@@ -1,8 +1,8 @@
-"""What a scrape reads: the live objects with their labels, and facts about the process.
+"""Measured times and live objects with their labels: everything that a scrape reads.
 
 ``hareline.server.http_side`` makes one ``MetricsSource``; ``metrics.rendering`` goes through it for
-each scrape. Invariant: everything is read and nothing changed, and iterating may stop at any object
-and go on later, whatever has come and gone meanwhile.
+each scrape. Nothing is changed by reading, and iterating may stop at any object and go on later,
+whatever has come and gone meanwhile.
 """
 
 from __future__ import annotations
@@ -13,21 +13,52 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from hareline.amqp.connection import Connection
 from hareline.amqp.context import Context
 from hareline.metrics.exposition import label
-from hareline.metrics.meters import Meters
-from hareline.statistics.deliveries import Deliveries
 from hareline.statistics.facts import TlsFacts
 from hareline.statistics.readings import channel_facts, connection_facts, queue_facts
 from hareline.statistics.sampler import Sampler
 from hareline.statistics.sources import consumer_capacity
+from hareline.statistics.timings import Timings
+from hareline.statistics.unacked import Deliveries
 from hareline.storage.interface import MessageStore
 
-if TYPE_CHECKING:
-    from hareline.metrics.rows import Kind
+
+class JournalMeter:
+    """Durations of the journal's batches. ``octets``: of all of them."""
+
+    __slots__ = ("octets", "syncs", "writes")
+
+    def __init__(self) -> None:
+        self.writes = Timings()
+        self.syncs = Timings()
+        self.octets = 0
+
+    def on_batch(self, octets: int, write_s: float, sync_s: float | None) -> None:
+        """A batch is on the disk; ``sync_s`` None: it was written and not synced."""
+        self.octets += octets
+        self.writes.add(write_s)
+        if sync_s is not None:
+            self.syncs.add(sync_s)
+
+
+@dataclass(frozen=True, slots=True)
+class Meters:
+    """``loop_lag``: how late the event loop is; ``collections``: of the garbage collector."""
+
+    loop_lag: Timings = field(default_factory=Timings)
+    turns: Timings = field(default_factory=Timings)
+    collections: Timings = field(default_factory=Timings)
+    journal: JournalMeter = field(default_factory=JournalMeter)
+
+
+# --------------------------------------------------------------------------- the source of a scrape
+
+
+Kind = Literal["queue", "channel", "connection", "exchange"]
 
 _DESCRIPTORS: Final = Path("/proc/self/fd")
 
@@ -107,25 +138,60 @@ class MetricsSource:
 
     @property
     def uptime_s(self) -> float:
-        """How long the broker has run."""
-        return time.monotonic() - self.started_s
+        """Seconds since the start of the broker."""
+        return round(time.monotonic() - self.started_s, 3)
 
+    @property
+    def cpu_s(self) -> float:
+        """Processor time of this process, in user and system mode."""
+        usage = resource.getrusage(resource.RUSAGE_SELF)
+        return usage.ru_utime + usage.ru_stime
 
-def open_descriptors() -> int:
-    """How many file descriptors this process has open; 0 where the system does not say."""
-    try:
-        size = _DESCRIPTORS.stat().st_size  # Linux 6.2 and later say it here
-        return size or len(os.listdir(_DESCRIPTORS))  # noqa: PTH208 - half the time
-    except OSError:
-        return 0
+    @property
+    def used_memory(self) -> int:
+        """Octets in use."""
+        return self.memory()[0]
 
+    @property
+    def memory_watermark(self) -> int:
+        """Octets above which the memory alarm is set."""
+        return self.memory()[1]
 
-def descriptors_max() -> int:
-    """How many this process may have open."""
-    return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    @property
+    def free_disk(self) -> int:
+        """Octets free on the disk."""
+        return self.disk()[0]
 
+    @property
+    def disk_watermark(self) -> int:
+        """Octets below which the disk alarm is set."""
+        return self.disk()[1]
 
-def cpu_s() -> float:
-    """Processor time of this process, in user and system mode."""
-    usage = resource.getrusage(resource.RUSAGE_SELF)
-    return usage.ru_utime + usage.ru_stime
+    @property
+    def open_descriptors(self) -> int:
+        """Number of file descriptors that this process has open; 0 if not known."""
+        try:
+            size = _DESCRIPTORS.stat().st_size  # Linux 6.2 and later say it here
+            return size or len(os.listdir(_DESCRIPTORS))  # noqa: PTH208 - half the time
+        except OSError:
+            return 0
+
+    @property
+    def descriptors_max(self) -> int:
+        """Limit of open file descriptors."""
+        return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+
+    @property
+    def sockets(self) -> int:
+        """Number of connections."""
+        return len(self.context.connections)
+
+    @property
+    def sockets_max(self) -> int:
+        """Limit of connections, of the settings or else of descriptors."""
+        return self.context.limits.max_connections or self.descriptors_max
+
+    @property
+    def succeeded_logins(self) -> int:
+        """Number of logins that did not fail."""
+        return self.context.counts.auth_attempts - self.context.counts.auth_attempts_failed

@@ -1,22 +1,22 @@
-"""Whether a socket that was accepted may begin: at once, a little later, or not at all.
+"""Admission of accepted sockets: at once, later, or not at all.
 
-``net.shell`` asks for each socket before anything is read from it. A wave of clients is spread over
-time by the rates of ``[limits]``: each waits for its token with its socket unread, so that logins
-and handshakes do not come all at once. Who would wait too long is dropped, and so is an address
-that holds far more sockets than it may have connections: a client in its handshake has no
-connection yet that ``amqp.limits`` could refuse.
-
-Invariant: what is remembered of addresses is bounded, however many come.
+``net.shell`` asks for each socket of AMQP before anything is read from it, the ports of HTTP for
+theirs, which come before any login. Waves are spread over time by the rates of ``[limits]``. HTTP
+has at most a part of the descriptors; the memory for addresses is bounded.
 """
 
 from __future__ import annotations
 
+import asyncio
+import resource
+import socket
 from typing import Final
 
 from hareline import events
 from hareline.amqp.context import Context
 from hareline.amqp.limits import TokenBucket, add_to
-from hareline.auth.peer import network_of
+from hareline.auth.peer import Networks, network_of
+from hareline.net.addresses import SocketAddress, address_text
 
 #: Sockets of one address that may be in the handshake when it has all the connections it may have.
 HANDSHAKES_MAX: Final = 16
@@ -134,3 +134,45 @@ class Accepting:
         }
         if len(self._by_address) > ADDRESSES_MAX // 2:
             self._by_address.clear()
+
+
+# --------------------------------------------------------------------------------------------- HTTP
+
+
+#: The part of the process's descriptors that HTTP may have: one of so many.
+DESCRIPTORS_PART: Final = 4
+
+
+class HttpSockets:
+    """``proxies``: addresses that stand for many clients, so that only the limit in all counts."""
+
+    def __init__(self, context: Context, *proxies: Networks) -> None:
+        self._context = context
+        self._proxies = proxies
+        self._refusals = Refusals(context)
+        self._open: dict[int, tuple[socket.socket, str]] = {}  # by descriptor; with the network
+
+    def admit(self, accepted: socket.socket, peer: SocketAddress) -> bool:
+        """True if this socket is let in; it counts from now on."""
+        limits, network = self._context.limits, network_of(peer[0])
+        self._open = {
+            descriptor: (each, of)
+            for descriptor, (each, of) in self._open.items()
+            if each.fileno() == descriptor  # it is -1 once the transport has closed it
+        }
+        in_all = resource.getrlimit(resource.RLIMIT_NOFILE)[0] // DESCRIPTORS_PART
+        in_all = min(limits.max_http_connections or in_all, in_all)
+        if len(self._open) >= in_all:
+            self._refusals.add("max_http_connections", "", address_text(peer))
+            return False
+        limit = limits.max_http_connections_per_address
+        is_proxy = any(peer[0] in each for each in self._proxies)
+        if limit and not is_proxy and sum(of == network for _, of in self._open.values()) >= limit:
+            self._refusals.add("max_http_connections_per_address", network, address_text(peer))
+            return False
+        self._open[accepted.fileno()] = accepted, network
+        return True
+
+    def release(self, transport: asyncio.Transport) -> None:
+        """The socket of this transport speaks HTTP no more."""
+        self._open.pop(transport.get_extra_info("socket").fileno(), None)

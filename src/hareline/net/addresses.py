@@ -14,7 +14,7 @@ UNKNOWN_ADDRESS: Final[SocketAddress] = ("", 0)  # the peer was gone before it c
 
 
 class ProxyTls(NamedTuple):
-    """How a client came by TLS, to a proxy or to HTTP; texts are empty where nothing is said.
+    """TLS of a client of a proxy or of HTTP; texts are empty if not known.
 
     ``common_name`` is that of a client certificate, kept only if the proxy has verified it.
     """

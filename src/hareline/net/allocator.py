@@ -1,10 +1,8 @@
-"""glibc's malloc, told that a broker allocates and frees large blocks all the time.
+"""glibc's malloc, set for a broker that allocates and frees large blocks all the time.
 
-By default each body above 128 KiB is a mapping of its own, and freed memory at the top of the heap
-goes back to the system at once, so every large message pays for its page faults again. Keeping it
-halves the cost of 1 MiB bodies (benchmarks: autoack_1x1_1MiB). ``daemon`` sets this at the start,
-and ``net.memory`` gives kept memory back before it compares memory use with the watermark. With
-other C libraries nothing is done.
+By default each body above 128 KiB is a mapping of its own, and freed memory goes back to the system
+at once, so every large message pays for its page faults again: keeping it halves the cost of 1 MiB
+bodies (benchmarks: autoack_1x1_1MiB). ``net.memory`` gives it back before it judges memory use.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Sockets for the addresses of the settings, bound before the broker does anything else.
 
-``server`` binds all of them first, so an address that this machine does not have, or that another
-program uses, is reported before the journal is read. ``net.listener`` and ``management.listener``
-listen on them once there is something to serve. Until then the system refuses connections.
-Invariant: after an error no socket is left open.
+So an address that this machine does not have, or that another program uses, is reported before the
+journal is read. ``net.listener`` and ``management.listener`` listen on them later; until then the
+system refuses connections. After an error no socket is left open.
 """
 
 from __future__ import annotations
@@ -22,10 +21,10 @@ KEEPALIVE: Final = {"TCP_KEEPIDLE": 60, "TCP_KEEPINTVL": 15, "TCP_KEEPCNT": 4}
 
 
 class Address(NamedTuple):
-    """Where to listen. ``table``: the settings that say so, such as ``listeners[0]``.
+    """Address to listen on. ``table``: its place in the settings, such as ``listeners[0]``.
 
-    ``port_key``: the option of that table that has the port. ``product``: what AMQP clients of this
-    port are told; empty if ``amqp.product`` decides.
+    ``port_key``: the option of that table that has the port. ``product``: server
+    property for AMQP clients of this port; empty if ``amqp.product`` decides.
     """
 
     table: str

@@ -1,20 +1,8 @@
 """The garbage collector, kept off the message path.
 
-Messages and entries are freed by reference counts; they are in no cycles. Yet the collector would
-look at each of them, and a full collection over a million objects stops the broker for a second. So
-automatic collection is off, what exists after the start is frozen, and a timer collects while
-queues are shallow. While queues are deep, cycles wait. ``daemon`` starts and stops it.
-
-What is new is looked at each time: requests over HTTP leave cycles. What is old is hundreds of
-objects for each queue and connection, which are freed by reference counts too when these end. So
-all of it is looked at only now and then while no messages move, or once in an hour.
-
-A client can make a hundred thousand queues and bindings in some seconds, and everybody waits while
-the collector looks at them. So it looks at much that is new before the interval is over, a part at
-a time, and freezes what would take it too long: reference counts still free that, but cycles which
-are in it stay.
-
-Invariant: no collection looks at more than ``OBJECTS_MAX`` objects.
+Reference counts free messages, and a full collection over a million objects takes a second. So
+automatic collection is off, and a timer collects: new objects while queues are shallow, old ones
+rarely, at most ``OBJECTS_MAX`` at once; what would take it too long is frozen.
 """
 
 from __future__ import annotations

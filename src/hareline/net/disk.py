@@ -1,9 +1,8 @@
-"""How much room the disk of the data directory has, and the alarm when it is too little.
+"""Free space on the disk of the data directory, and the alarm when it is too little.
 
-``server`` starts the watch; ``net.memory`` is the same for memory. The alarm "disk" has two
-reasons: free space below the watermark, which is checked at intervals, and a store that the system
-refuses room for its next segment. It is cleared when neither holds. ``Alarms.why`` says which of
-them holds, with the sizes that count.
+The alarm "disk" has two reasons: free space below the watermark, checked at intervals, and a store
+that the system refuses room for its next segment. It is cleared when neither holds;
+``Alarms.why`` names them, with the sizes that count.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from hareline.amqp.context import Context
-from hareline.auth.networks import Networks
+from hareline.auth.peer import Networks
 from hareline.net.accepting import Accepting
 from hareline.net.addresses import Relayed
 from hareline.net.binding import Address, listen_error
@@ -78,7 +78,7 @@ class Listeners:
         )
 
     def _maker(self, endpoint: Endpoint) -> Callable[[], asyncio.BaseProtocol]:
-        """What makes the first protocol of a connection to this port."""
+        """Factory of the first protocol of a connection to this port."""
         tls, product = endpoint.tls, endpoint.address.product
 
         def behind(relayed: Relayed | None) -> asyncio.BaseProtocol:

@@ -1,12 +1,8 @@
-"""Threads that compute password hashes or ask a directory, and the line of logins that wait.
+"""Threads for logins: password hashes, questions to a directory, and SCRAM keys of the settings.
 
-One argon2id hash takes some 20 ms and 19 MiB, so both what runs and what waits is bounded: a wave
-of logins takes ``THREADS`` times that memory, and the event loop goes on meanwhile, because the
-computing lets go of the interpreter lock. Origins (addresses) are served in turn, so a wave from
-one address does not make a login from another one wait for all of it.
-
-``server`` has one for hashes, and ``authorities.opening`` one for a directory. No thread starts
-before it is needed. Invariant: the line is only touched on the thread of the event loop.
+Both running and waiting tasks are bounded, since one argon2id hash takes some 20 ms and 19 MiB.
+Origins (addresses) are served in turn, so a wave from one address does not hold up the others. The
+line is only touched on the thread of the event loop.
 """
 
 from __future__ import annotations
@@ -20,7 +16,8 @@ from functools import partial
 from typing import Any, Final, NamedTuple, TypeVar
 
 from hareline import events
-from hareline.auth.work import Workers
+from hareline.auth.backends import Workers
+from hareline.auth.users import UserRegistry
 from hareline.events import Report
 
 T = TypeVar("T")
@@ -119,3 +116,30 @@ class LoginWorkers(Workers):
         if error is not None:
             self._report(events.BROKER_FAILED, where=self._what, exc_info=error)
         task.done(None if error is not None else future.result())
+
+
+# --------------------------------------------------------------------------------------- SCRAM keys
+
+
+class KeyMaker:
+    """Needs a running event loop from ``start`` to ``stop``."""
+
+    def __init__(self, users: UserRegistry) -> None:
+        self._users = users
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Derive the keys that are missing; a derivation that runs takes in what was added."""
+        if self._task is None or self._task.done():
+            self._task = asyncio.get_running_loop().create_task(self._derive_all())
+
+    def stop(self) -> None:
+        """Derive no more keys."""
+        if self._task is not None:
+            self._task.cancel()
+            self._task = None
+
+    async def _derive_all(self) -> None:
+        loop = asyncio.get_running_loop()
+        while (keys := self._users.next_underived()) is not None:
+            await loop.run_in_executor(None, keys.derive)

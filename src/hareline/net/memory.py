@@ -1,7 +1,7 @@
-"""How much memory this process uses and may use, and the alarm when it is too much.
+"""Memory that this process uses and may use, and the alarm when it is too much.
 
-``server`` starts the watch. Linux tells both by /proc and the cgroup files; elsewhere only the peak
-of use is known, which errs on the side of blocking publishers.
+Linux tells both by /proc and the cgroup files; elsewhere only the peak of use is known, which errs
+on the side of blocking publishers.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def used_bytes() -> int:
 
 
 def available_bytes(membership_file: Path = _MEMBERSHIP, cgroup_root: Path = _CGROUP_ROOT) -> int:
-    """What this process may use at most: the machine's memory, or a lower limit of it.
+    """Memory that this process may use: the machine's, or a lower limit of it.
 
     The process's own cgroup or any above it may have a limit, in version 2 (memory.max) or 1
     (memory.limit_in_bytes); inside a container the own one appears as the root. The limit of the
@@ -50,7 +50,7 @@ def available_bytes(membership_file: Path = _MEMBERSHIP, cgroup_root: Path = _CG
 
 
 def _address_space_limit() -> int | None:
-    """What RLIMIT_AS leaves to be resident; None without a limit, or where /proc is not there."""
+    """Bytes that RLIMIT_AS leaves to be resident; None without a limit, or without /proc."""
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
     if limit == resource.RLIM_INFINITY:
         return None

@@ -1,9 +1,8 @@
-"""How much one connection may bring in at a time, and who is read next while the broker is behind.
+"""Pacing: a bounded read of each connection at a time, and turns while the broker is behind.
 
 ``net.shell`` asks ``pause`` after a read that filled the buffer, or that published while the broker
-is behind; the turn calls ``on_turn_finished``, which lets paused connections be read again.
-
-Invariant: a paused connection stands in exactly one line, until it is read again or forgotten.
+is behind; the turn calls ``on_turn_finished``, which lets paused connections be read again. A
+paused connection stands in exactly one line.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ class Paced(ABC):
 
 
 class Pacing:
-    """How all connections of a broker take turns, so that none waits for another's flood.
+    """Turns of all connections of a broker, so that none waits for another's flood.
 
     A connection that fills the read buffer is not read again before the turn is over; otherwise the
     event loop would go on reading it as long as it has more. While the dispatch of a turn is

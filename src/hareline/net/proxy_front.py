@@ -1,12 +1,8 @@
-"""What a connection from a trusted proxy begins with: the PROXY header, before any other protocol.
+"""Protocols that read the PROXY header of a trusted proxy before any other protocol.
 
 ``net.listener`` and the management port put a ``ProxyFront`` before the protocol of a port whose
-settings name proxies. A peer from another address is a client of its own and sends no header. After
-a valid header, the protocol behind takes the transport over; no octet behind the header has been
-read then, so that TLS could begin there (``loop.start_tls``).
-
-Invariant: a peer that is not trusted is never believed, and a trusted one that sends no valid
-header within the time of a handshake is dropped.
+settings name proxies. The protocol behind takes over at the first octet after the header. A peer
+that is not trusted is never believed; a trusted one without a valid header in time is dropped.
 """
 
 from __future__ import annotations
@@ -17,8 +13,7 @@ from dataclasses import dataclass, field
 from typing import cast
 
 from hareline import events
-from hareline.auth.networks import Networks
-from hareline.auth.peer import is_loopback
+from hareline.auth.peer import Networks, is_loopback
 from hareline.events import Report
 from hareline.net.addresses import UNKNOWN_ADDRESS, Relayed, address_text
 from hareline.net.proxy_header import InvalidProxyHeader, ProxyHeader, ProxyHeaderReader
@@ -29,7 +24,7 @@ MakeProtocol = Callable[[Relayed | None], asyncio.BaseProtocol]
 
 @dataclass(frozen=True, slots=True)
 class ProxyDoor:
-    """Where connections of proxies come in: what all fronts of one port share.
+    """State that all fronts of one port share.
 
     ``timeout_s`` is called for each connection, because a reload may change it.
     """

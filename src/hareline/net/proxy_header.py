@@ -1,10 +1,7 @@
-"""The header of the PROXY protocol, versions 1 and 2: octets in, what the proxy says out.
+"""The header of the PROXY protocol, versions 1 and 2 (HAProxy's specification, section 2).
 
-``net.proxy_front`` feeds it. Layout and limits are those of HAProxy's specification, section 2. A
-reader asks for no more octets than the header certainly still has, so that nothing behind it is
-taken from the socket: AMQP, HTTP or TLS begins exactly there.
-
-Invariant: nothing that a header says is used unless the whole header is valid.
+``net.proxy_front`` feeds it. A reader asks for no more octets than the header certainly still has:
+AMQP, HTTP or TLS begins exactly behind it. Only a header that is valid as a whole is used.
 """
 
 from __future__ import annotations
@@ -45,7 +42,7 @@ class InvalidProxyHeader(Exception):
 
 
 class ProxyHeader(NamedTuple):
-    """What a proxy says about one connection: the client's address, and the one that it came to.
+    """Addresses of one connection, by the proxy: the client's, and the one that it came to.
 
     Both are None for a connection of the proxy's own, such as a health check, and for a client of
     which the proxy has no address. The addresses of the socket count then, says the specification.
@@ -134,7 +131,7 @@ def _port(text: str) -> int:
 
 
 def _parse_v2(version_command: int, family_protocol: int, body: bytes) -> ProxyHeader:
-    """What follows the first 16 octets."""
+    """Parse the octets after the first 16."""
     if version_command >> 4 != 2:
         raise InvalidProxyHeader(f"version {version_command >> 4} is not 2")
     command = version_command & 15

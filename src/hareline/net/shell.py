@@ -1,12 +1,8 @@
 """The asyncio side of one connection: a Protocol that feeds ``amqp.Connection`` and drains it.
 
-Back-pressure in both directions ends here. Out: when the transport's buffer passes its high-water
-mark the connection is told, and its consumers stop until it has drained. In: reading pauses while
-any reason for it stands (an alarm blocks the connection; the broker's dispatch or its store is
-behind and this connection publishes; the client does not read what it asked for).
-
-``net.listener`` makes one for each accepted socket. Invariant: from ``connection_lost`` on nothing
-is written, and the connection is referred to no more.
+Back-pressure ends here. Out: the connection hears of the transport's high-water mark, and its
+consumers stop. In: reading pauses for an alarm, for a dispatch or store that is behind, and while
+the client does not read. From ``connection_lost`` on nothing is written or referred to.
 """
 
 from __future__ import annotations

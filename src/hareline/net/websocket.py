@@ -1,12 +1,8 @@
-"""AMQP over WebSocket: octets of binary messages go to a shell, and what it writes comes back.
+"""AMQP over WebSocket: payloads of binary messages go to a shell, its writes become messages.
 
 ``http_side`` hands over the socket of an upgrade that ``management.websocket`` has let through.
-Messages are a stream: where one ends means nothing, and what has come of one goes on before its
-end. The shell has a transport that wraps what it writes; pacing, high-water marks and closing are
-as on an AMQP port. wsproto knows the frames; no extension is offered.
-
-Invariant: what was read while the shell does not want to read waits here, one read of the socket
-at most, and frames are taken in shares, so that a flood of small ones makes nobody else wait.
+Message boundaries carry no meaning; payload is passed on as it arrives. At most one read of the
+socket waits for a shell that does not read, and frames are taken in shares.
 """
 
 from __future__ import annotations
@@ -211,7 +207,7 @@ class WebSocketFront(asyncio.Protocol):
 
 
 class FramedTransport(asyncio.Transport):
-    """What the shell writes to: each write becomes a binary message of the socket behind."""
+    """Transport of the shell: each write becomes a binary message of the socket behind."""
 
     def __init__(self, front: WebSocketFront, transport: asyncio.Transport) -> None:
         super().__init__()

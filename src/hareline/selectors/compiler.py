@@ -1,6 +1,6 @@
 """Compiles the tree of a selector to a Python function in bytecode.                         [hot]
 
-Called by ``selectors.selector``. A match asks one question, "is it true?", so the code need
+A match asks one question, "is it true?", so the code need
 not carry unknowns: three-valued logic is split into two questions, and Python's own ``and``,
 ``or`` and ``not`` answer both, stopping as early as they can. (Only a condition that is compared
 with something needs all three values, and carries its unknowns: ``_verdict``.)
@@ -163,7 +163,7 @@ class _Writer:
         return self._test(node)[1]
 
     def _test(self, node: syntax.Test) -> tuple[str, str]:
-        """When it is true, and when it is false. The local ``v`` is the value that is tested."""
+        """Conditions of true, and of false. The local ``v`` is the value that is tested."""
         match node:
             case syntax.Comparison(operator, left, right):
                 if isinstance(left, syntax.Literal):
@@ -278,12 +278,12 @@ class _Writer:
 
 
 def _answers(test: str) -> tuple[str, str]:
-    """When a test of the local ``v`` is true, and when it is false."""
+    """Conditions under which a test of the local ``v`` is true, and false."""
     return test, f"not ({test}) and v is not None"
 
 
 def _asked_of(call: str) -> tuple[str, str]:
-    """When an expression of True, False or None is true, and when it is false."""
+    """Conditions under which an expression of True, False or None is true, and false."""
     return f"{call} is True", f"{call} is False"
 
 

@@ -254,7 +254,7 @@ def _strict(pattern: str, escape: str) -> str:
 
 
 def _misfit(name: str, count: int) -> str:
-    """What is wrong with a tuple of this atom and this many terms after it."""
+    """Problem of a tuple of this atom and this many terms after it."""
     counts = sorted({known for operation, known in _BUILDERS if operation == name})
     if not counts:
         return f"{name} is not an operation"

@@ -1,4 +1,4 @@
-"""Why a selector was refused; raised by every stage of the compilation, never by a match."""
+"""Reasons to refuse a selector; raised by every stage of the compilation, never by a match."""
 
 from __future__ import annotations
 

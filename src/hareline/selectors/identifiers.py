@@ -1,7 +1,6 @@
-"""What the names in a selector read from a message.
+"""Names in a selector, and the values that they read from a message.
 
-Asked by ``selectors.parser`` for the kind of a name and by ``selectors.compiler`` for
-how to read it. Every name that is not in this table is a header:
+Every name that is not in this table is a header:
 
 ================  ========  ====================================================================
 name              kind      value

@@ -1,6 +1,6 @@
 """Splits the text of a selector into its tokens.
 
-Called by ``selectors.parser`` only. The alphabet is that of the JMS specification (section
+The alphabet is that of the JMS specification (section
 3.8.1.1) with what Apache Qpid adds to it: comments, ``"quoted names"``, ``%``. Two rules are easily
 missed. ``--`` begins a comment only if another line follows: in the last line it is two
 minus signs, as in ``a = 3 --2``, which JMS (it has no comments) and Qpid's grammar agree on.

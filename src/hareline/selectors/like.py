@@ -65,7 +65,7 @@ def search_steps(pattern: str, escape: str | None) -> int:
 
 
 def pattern_test(pattern: str, escape: str | None) -> PatternTest:
-    """How to test a text for the pattern."""
+    """Test of a text for the pattern."""
     segments = _segments(pattern, escape)
     first, last = segments[0], segments[-1]
     middle = [segment for segment in segments[1:-1] if segment]

@@ -1,6 +1,6 @@
 """Parses the tokens of a selector into its tree, and checks all that is known beforehand.
 
-Called by ``selectors.selector``. Tighter operators come first in this table, as in the JMS
+Tighter operators come first in this table, as in the JMS
 specification (section 3.8.1.1); operators in one line are evaluated from left to right:
 
 ===============  ==========================================================================

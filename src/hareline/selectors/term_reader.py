@@ -1,8 +1,8 @@
 """Reads Erlang terms from text, as clients of RabbitMQ's ``x-jms-topic`` exchange write them.
 
-Called only by ``selectors.erlang_condition``, which knows what the terms mean. The grammar
-is the part of Erlang's that RabbitMQ accepts there: tuples, lists, binaries of one text, strings,
-numbers, and the atoms in ``ATOMS``; blanks between them, and an optional dot at the end.
+The grammar is the part of Erlang's that RabbitMQ accepts there: tuples, lists, binaries of one
+text, strings, numbers, and the atoms in ``ATOMS``; blanks between them, and an optional dot at the
+end.
 
 The text of an argument is UTF-8 and already decoded, so a binary is a text of characters. The
 reader does not recurse, so it reads any nesting.

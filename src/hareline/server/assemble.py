@@ -18,10 +18,10 @@ from hareline import __version__
 from hareline.administration.origins import Origins, VhostOrigin
 from hareline.amqp.context import Identity, Limits
 from hareline.auth.access_rules import AccessRule, AccessRules, LogDecision
-from hareline.auth.external import ExternalLogin, NameRule
+from hareline.auth.certificates import ExternalLogin, NameRule
 from hareline.auth.mechanisms import MechanismRegistry
-from hareline.auth.networks import Networks
 from hareline.auth.passwords import hash_password
+from hareline.auth.peer import Networks
 from hareline.auth.permissions import Permissions, compile_pattern
 from hareline.auth.scram import MECHANISM as SCRAM
 from hareline.auth.scram import PasswordKeys, ScramKeys, salt_of
@@ -34,7 +34,7 @@ from hareline.net.tls.contexts import CertificateFiles, TlsOptions
 from hareline.net.tls.service import TlsService
 from hareline.settings import Settings, VirtualHost
 from hareline.settings import User as UserSettings
-from hareline.settings.access_rules import AccessRule as AccessRuleSettings
+from hareline.settings.access import AccessRule as AccessRuleSettings
 from hareline.storage.disk.opening import StorageOptions
 from hareline.storage.journal.damage import Decision
 

@@ -27,8 +27,7 @@ from hareline.administration.definitions_import import Import, report_import
 from hareline.administration.password_upgrades import PasswordUpgrades
 from hareline.amqp.context import Context
 from hareline.amqp.unacked_watch import UnackedWatch
-from hareline.auth.backends import AuthChain
-from hareline.auth.internal import InternalBackend
+from hareline.auth.backends import AuthChain, InternalBackend
 from hareline.auth.login_limits import LoginLimits
 from hareline.auth.users import UserRegistry
 from hareline.authorities.opening import Authorities
@@ -37,13 +36,12 @@ from hareline.clock import Clock
 from hareline.errors import StoreError
 from hareline.logs import set_level
 from hareline.management.settling import settled
-from hareline.metrics.meters import JournalMeter
+from hareline.metrics.source import JournalMeter
 from hareline.net.binding import Address, bind_all, close_all
 from hareline.net.collector import collection_off
 from hareline.net.disk import DiskWatch, disk_space
-from hareline.net.key_maker import KeyMaker
 from hareline.net.listener import Listeners
-from hareline.net.login_workers import THREADS, LoginWorkers
+from hareline.net.login_workers import THREADS, KeyMaker, LoginWorkers
 from hareline.net.memory import MemoryWatch, available_bytes
 from hareline.net.timers import LoopTimers
 from hareline.net.tls.service import TlsService

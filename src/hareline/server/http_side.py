@@ -18,8 +18,7 @@ from pathlib import Path
 
 from hareline.administration import Administration
 from hareline.amqp.context import Context
-from hareline.auth.networks import Networks
-from hareline.auth.peer import Peer
+from hareline.auth.peer import Networks, Peer
 from hareline.events import Report
 from hareline.management import web_ui
 from hareline.management.api import metrics, routes_of
@@ -32,17 +31,15 @@ from hareline.management.reader_process import ReaderProcess
 from hareline.management.replay import ReplayService
 from hareline.management.streams import ReaderService, StreamAccess, StreamService
 from hareline.management.websocket import UpgradeRequest, WebSocketDoor
-from hareline.metrics.meters import JournalMeter, Meters
-from hareline.metrics.source import MetricsSource
+from hareline.metrics.source import JournalMeter, Meters, MetricsSource
+from hareline.net.accepting import HttpSockets
 from hareline.net.addresses import ProxyTls, Relayed
 from hareline.net.binding import Address, listen_error
 from hareline.net.disk import disk_space
-from hareline.net.http_sockets import HttpSockets
 from hareline.net.listener import Listeners
 from hareline.net.memory import MemoryWatch, used_bytes
-from hareline.net.node import descriptors
 from hareline.net.proxy_front import ProxyDoor
-from hareline.net.sampling import Statistics
+from hareline.net.sampling import Statistics, descriptors
 from hareline.net.tls.service import TlsService
 from hareline.net.websocket import WebSocketFront
 from hareline.settings import Settings

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from hareline.settings.access import Auth, ExternalUser, Permission, User
 from hareline.settings.authorities import HttpAuth, Ldap, LdapGroup, OAuth
-from hareline.settings.front_ends import WebSocket
 from hareline.settings.limits import Limits
 from hareline.settings.network import (
     Events,
@@ -16,6 +15,9 @@ from hareline.settings.network import (
     Listener,
     Management,
     Metrics,
+    Tls,
+    TlsCertificate,
+    WebSocket,
 )
 from hareline.settings.options import (
     Log,
@@ -36,7 +38,6 @@ from hareline.settings.sources import (
     read_settings,
     variable_of,
 )
-from hareline.settings.tls import Tls, TlsCertificate
 from hareline.settings.vhosts import VirtualHost
 
 __all__ = [

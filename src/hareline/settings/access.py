@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import ipaddress
 import re
 from collections.abc import Iterator
-from typing import Final, NamedTuple, Self, get_args
+from typing import Annotated, Final, Literal, NamedTuple, Self, get_args
 
-from pydantic import SecretStr, field_validator, model_validator
+from pydantic import AfterValidator, SecretStr, field_validator, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from hareline.choices import HashingAlgorithm
 from hareline.patterns import check_template
-from hareline.settings.problems import UNKNOWN, problem, refuse, value_in
-from hareline.settings.section import Section, option
+from hareline.settings.section import UNKNOWN, Section, option, problem, refuse, value_in
 from hareline.settings.values import (
     Backends,
     CertificateName,
     EmptyOrShortString,
+    InWords,
     Mechanisms,
     PermissionPattern,
     ScramKeys,
@@ -167,7 +168,7 @@ class User(Section):
 
     @property
     def algorithm(self) -> HashingAlgorithm:
-        """What ``password_hash`` was made by."""
+        """Algorithm that ``password_hash`` was made by."""
         return _algorithm_of(self.password_hash or "", self.hashing)
 
     @field_validator("password")
@@ -185,7 +186,7 @@ class User(Section):
 
 
 class Credentials(NamedTuple):
-    """What a user proves who they are with; None for what is not given."""
+    """Credentials of a user; None for those not given."""
 
     password: object
     password_hash: object
@@ -193,13 +194,13 @@ class Credentials(NamedTuple):
 
     @classmethod
     def of(cls, user: object) -> Credentials | None:
-        """What a user gives; None if that is not known."""
+        """Credentials in the table of a user; None if not known."""
         found = cls(*(value_in(User, user, key) for key in cls._fields))
         return None if UNKNOWN in found else found
 
 
 def credential_problems(user: object) -> Iterator[InitErrorDetails]:
-    """What is wrong with how a user proves who they are."""
+    """Problems of a user's credentials."""
     given = Credentials.of(user)
     if given is None:
         return
@@ -260,4 +261,59 @@ def is_scram_safe_in(user: object) -> bool:
     texts = (value_in(User, user, "name"), password or "")
     return has_keys and all(
         text.isascii() and text.isprintable() for text in texts if isinstance(text, str)
+    )
+
+
+# ------------------------------------------------------------------------------------- access rules
+
+
+def _networks(texts: tuple[str, ...]) -> tuple[str, ...]:
+    for text in texts:
+        try:
+            ipaddress.ip_network(text)
+        except ValueError as problem:
+            raise PydanticCustomError(
+                "network",
+                "Input should be addresses and networks such as 10.0.0.0/8: {problem}",
+                {"problem": str(problem)},
+            ) from None
+    return texts
+
+
+Networks = Annotated[
+    tuple[str, ...], AfterValidator(_networks), InWords("list of addresses and networks")
+]
+
+
+class AccessRule(Section):
+    """The first rule that matches an operation decides it, before permissions are looked at.
+
+    What is left empty matches everything.
+    """
+
+    rule: Literal["allow", "deny", "allow-log", "deny-log"] = option(
+        ..., "What becomes of a matching operation, and whether the log says so.", reload="live"
+    )
+    users: tuple[str, ...] = option((), "Names of users.", reload="live")
+    tags: tuple[str, ...] = option(
+        (), "Tags, one of which a user has; with `users`, one of both matches.", reload="live"
+    )
+    rights: tuple[Literal["access", "configure", "write", "read"], ...] = option(
+        (), "Rights that are asked for; `access` opens a virtual host.", reload="live"
+    )
+    objects: tuple[Literal["vhost", "queue", "exchange"], ...] = option(
+        (), "Kinds of objects.", reload="live"
+    )
+    vhosts: tuple[str, ...] = option((), "Names of virtual hosts.", reload="live")
+    name: PermissionPattern = option(
+        "", "Pattern that is searched for in the object's name.", reload="live"
+    )
+    routing_key: PermissionPattern = option(
+        "",
+        "Pattern that is searched for in the routing key of a publish to an exchange, or of a "
+        "binding to it.",
+        reload="live",
+    )
+    from_networks: Networks = option(
+        (), "Addresses and networks, such as 10.0.0.0/8, that the client comes from.", reload="live"
     )

@@ -14,8 +14,7 @@ from pydantic import AfterValidator, SecretStr
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from hareline.settings.access import Permission
-from hareline.settings.problems import problem, value_in
-from hareline.settings.section import Section, option
+from hareline.settings.section import Section, option, problem, value_in
 from hareline.settings.values import InWords
 
 Algorithm = Literal[
@@ -214,7 +213,7 @@ class LdapGroup(Section):
 def authority_problems(
     backends: object, oauth: object, http: object, ldap: object
 ) -> Iterator[InitErrorDetails]:
-    """What is missing to ask the backends that are named."""
+    """Options that are missing for the named backends."""
     named = backends if isinstance(backends, list | tuple) else ()
     if "oauth2" in named:
         if not value_in(OAuth, oauth, "resource_server_id"):

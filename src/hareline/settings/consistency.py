@@ -1,10 +1,8 @@
-"""What has to fit together across tables: names, rights, mechanisms and ports.
+"""Checks across tables: names, rights, mechanisms and ports that have to fit together.
 
 ``settings.options`` calls ``mismatches`` for validated settings, and for a tree of JSON values in
-which something else is wrong, so that all problems are named at once. What concerns one table alone
-is checked where it is declared.
-
-Invariant: a check whose values are not all known finds no problem.
+which something else is wrong, so that all problems are named at once. A check whose values are not
+all known finds no problem. Checks of one table stand where it is declared.
 """
 
 from __future__ import annotations
@@ -24,10 +22,17 @@ from hareline.settings.access import (
     is_scram_safe_in,
 )
 from hareline.settings.authorities import authority_problems
-from hareline.settings.network import Events, FurtherListener, Listener, Management, Metrics
-from hareline.settings.problems import below, known_in, problem, value_in
-from hareline.settings.section import Section
-from hareline.settings.tls import Tls, TlsCertificate, tls_problems
+from hareline.settings.network import (
+    Events,
+    FurtherListener,
+    Listener,
+    Management,
+    Metrics,
+    Tls,
+    TlsCertificate,
+    tls_problems,
+)
+from hareline.settings.section import Section, below, known_in, problem, value_in
 from hareline.settings.vhosts import VirtualHost, prefetch_problems
 
 _SCRAM: Final = "SCRAM-SHA-256"
@@ -181,7 +186,7 @@ class _Claim(NamedTuple):
 
 
 def _tls_port_problems(tables: Tables) -> Iterator[InitErrorDetails]:
-    """What needs the certificate of [tls], where that names none."""
+    """Options that need the certificate of [tls], where that names none."""
     if known_in(Tls, tables.tls, "certificate", str) != "":
         return
     message = "tls.certificate should be given where this has TLS"

@@ -1,15 +1,8 @@
-"""All options of the broker as one ``Settings``, and what changed between two of them.
+"""All options of the broker as one ``Settings``, and the differences between two of them.
 
 Each option is declared once, with type, bounds, default, description and reload, in the module of
-its table: ``network``, ``limits``, ``resources``, ``access``, ``authorities``, ``vhosts``, or here.
-``settings.sources`` builds a ``Settings`` from file, environment and flags; ``settings.reference``
-writes the sample file, the help texts and docs/configuration.md from the same declarations. Values
-are handed down to the layers below, which never import this.
-
-Invariant: a ``Settings`` that exists is usable as it stands (names unique, patterns compile, hashes
-have the right length), and never changes; a reload builds another one and compares.
-
-Units are the last part of a name. Zero means "no limit" where a description says so.
+its table. A ``Settings`` that exists is usable as it stands and never changes; a reload builds
+another one and compares. Units are the last part of a name.
 """
 
 from __future__ import annotations
@@ -23,11 +16,9 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from hareline.choices import LogLevel
-from hareline.settings.access import Auth, ExternalUser, Permission, User
-from hareline.settings.access_rules import AccessRule
+from hareline.settings.access import AccessRule, Auth, ExternalUser, Permission, User
 from hareline.settings.authorities import HttpAuth, Ldap, LdapGroup, OAuth
 from hareline.settings.consistency import Tables, mismatches
-from hareline.settings.front_ends import WebSocket
 from hareline.settings.limits import Limits
 from hareline.settings.network import (
     Events,
@@ -36,11 +27,12 @@ from hareline.settings.network import (
     Listener,
     Management,
     Metrics,
+    Tls,
+    TlsCertificate,
+    WebSocket,
 )
-from hareline.settings.problems import refuse
 from hareline.settings.resources import Disk, Journal, Memory, Storage
-from hareline.settings.section import Section, option, reload_of
-from hareline.settings.tls import Tls, TlsCertificate
+from hareline.settings.section import Section, option, refuse, reload_of
 from hareline.settings.values import HomeRelativePath, LogFormat
 from hareline.settings.vhosts import VirtualHost
 
@@ -172,7 +164,7 @@ class Settings(Section):
 
 
 def mismatch_details(tree: Mapping[str, Any]) -> list[ErrorDetails]:
-    """What does not fit together in a tree of JSON values, parts of which may be invalid.
+    """Mismatches in a tree of JSON values, parts of which may be invalid.
 
     pydantic checks a table as a whole only if each of its values is valid; this finds the rest in
     the same go. What depends on an invalid value is passed over.
@@ -204,7 +196,7 @@ def changed_options(old: Settings, new: Settings) -> list[str]:
 
 
 def restart_options(old: Settings, new: Settings) -> list[str]:
-    """What differs and a running broker cannot take over, in words for the operator.
+    """Differences that a running broker cannot take over, in words for the operator.
 
     A virtual host that is no longer listed is one of them: removing it would drop its queues. So
     are options of a virtual host that it keeps for as long as it runs.

@@ -1,9 +1,8 @@
-"""What is written about the options: the annotated sample file, the tables of the documentation,
-the help of a flag. All of it comes from the declarations of the options.
+"""Texts about the options: the sample file, the tables of the documentation, the help of a flag.
 
-The CLI calls ``sample`` and ``option_help``; ``make reference`` writes config/hareline.toml and the
-tables of docs/configuration.md with it, and the tests hold both files to it. Invariant:
-the sample is a valid file that changes nothing, with and without the ``#`` before its options.
+All comes from the declarations of the options; ``make reference`` writes config/hareline.toml and
+docs/configuration.md. The sample is a valid file that changes nothing, with and without the ``#``
+before its options.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ _SAMPLE_HEAD: Final = """\
 
 
 def option_help(name: str) -> str:
-    """What the option with this dotted name means, and its default: the help of its flag."""
+    """Help of a flag: meaning and default of the option with this dotted name."""
     field = dict(leaf_options())[name]
     values = _values(field)
     one_of = f" {values[0].upper()}{values[1:]}." if values.startswith("one of ") else ""
@@ -187,7 +186,7 @@ def _section_of(field: FieldInfo) -> type[Section] | None:
 
 
 def _values(field: FieldInfo) -> str:
-    """What may be given, in words: "whole number, 0 to 65535"."""
+    """Permitted values, in words: "whole number, 0 to 65535"."""
     bounds: dict[type, Any] = {type(item): item for item in field.metadata}
     words = bounds[InWords].text if InWords in bounds else _type_words(field.annotation)
     if Ge in bounds and Le in bounds:

@@ -1,15 +1,8 @@
-"""Where settings come from: one TOML file < HARELINE_* environment < command line flags.
+"""Sources of settings: one TOML file < HARELINE_* environment < command line flags.
 
-The CLI calls ``read_settings`` at start and again on SIGHUP. Invariant: everything that is wrong
-comes out as one ``ConfigurationError`` whose every line names the place that set the value (the
-file, the variable or the flag) and the option: ``hareline.toml: log.level: Input should be ...``.
-
-Where none of them has ``data_dir``, it is the directory that systemd names in STATE_DIRECTORY.
-
-An option ``listener.port`` is the variable ``HARELINE_LISTENER__PORT``. Text stands for itself, a
-list of words is separated by commas, any list may be a JSON array. With ``_FILE`` behind its name
-a variable names a file that holds the value, such as a secret of a container. Why this is not
-pydantic-settings: docs/decisions/0002-settings-sources.md.
+Everything wrong comes out as one ``ConfigurationError`` whose lines name place, option and problem.
+``listener.port`` is the variable ``HARELINE_LISTENER__PORT``; with ``_FILE`` behind its name a
+variable names a file that holds the value. docs/decisions/0002-settings-sources.md has reasons.
 """
 
 from __future__ import annotations
@@ -29,8 +22,7 @@ from pydantic_core import ErrorDetails
 
 from hareline.errors import ConfigurationError
 from hareline.settings.options import Settings, leaf_options, mismatch_details
-from hareline.settings.problems import INCONSISTENT
-from hareline.settings.section import Section
+from hareline.settings.section import INCONSISTENT, Section
 
 ENVIRONMENT_PREFIX: Final = "HARELINE_"
 CONFIG_VARIABLE: Final = "HARELINE_CONFIG"
@@ -174,7 +166,7 @@ def _given_options(tree: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
 
 
 def _file_tree(path: Path, problems: list[str]) -> dict[str, Any]:
-    """What could be read of the file; why the rest could not is added to ``problems``."""
+    """Readable part of the file; reasons for the rest are added to ``problems``."""
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
@@ -276,7 +268,7 @@ def _lay_environment(
 
 
 def _secret_in(path: str) -> str:
-    """What a file holds, without the end of its last line. Raises OSError, UnicodeDecodeError."""
+    """Text of a file, without the end of its last line. Raises OSError, UnicodeDecodeError."""
     return Path(path).read_text(encoding="utf-8").removesuffix("\n").removesuffix("\r")
 
 
@@ -287,7 +279,7 @@ def _is_service_link(variable: str, text: str) -> bool:
 
 
 def _value_of_text(field: FieldInfo, text: str) -> object:
-    """What a file would have held for this text; raises `ValidationError`."""
+    """Value that a file would have held for this text; raises `ValidationError`."""
     # The declaration's own bounds apply here too, so that the variable is blamed for them.
     declared = Annotated[field.annotation, *field.metadata] if field.metadata else field.annotation
     adapter: TypeAdapter[object] = TypeAdapter(cast("Any", declared))

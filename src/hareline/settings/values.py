@@ -62,7 +62,7 @@ _SCRAM_KEYS: Final = re.compile(r"SCRAM-SHA-256\$(\d{1,8}):([^$:]+)\$([^$:]+):([
 
 @dataclass(frozen=True, slots=True)
 class InWords:
-    """What may be given, for the reference, where the bare type would say it badly."""
+    """Permitted values in words, for the reference, where the bare type would say it badly."""
 
     text: str
 
@@ -117,7 +117,7 @@ def _disk_watermark(value: object) -> object:
 
 
 def _bind_address(value: str) -> str:
-    """What the system can be asked for; whether this machine has it is seen at the start."""
+    """Address or host name as text; the start shows whether this machine has it."""
     try:
         ipaddress.ip_address(value)
     except ValueError:

@@ -8,8 +8,7 @@ from typing import Literal, Self
 from pydantic import model_validator
 from pydantic_core import InitErrorDetails
 
-from hareline.settings.problems import known_in, problem, refuse
-from hareline.settings.section import Section, option
+from hareline.settings.section import Section, known_in, option, problem, refuse
 from hareline.settings.values import Audit, MaxAge, Octets, ShortString
 
 

@@ -1,10 +1,7 @@
-"""Why a connection's or a channel's publishes wait, and since when, as far as that is known.
+"""Reasons that keep a connection's or a channel's publishes waiting, and since when.
 
-Called by the HTTP API for each connection and channel that it shows. A resource alarm and a full
-queue have the time at which they stopped the publisher; the reasons that last for parts of a second
-(``amqp.input_gate``) have none.
-
-Invariant: what has a reason here is not in the state "running", and everything is only read.
+A resource alarm and a full queue have the time at which they stopped the publisher; reasons that
+last for parts of a second (``amqp.input_gate``) have none. Everything is only read.
 """
 
 from __future__ import annotations
@@ -48,7 +45,7 @@ class Blocked(NamedTuple):
 
 
 def why_connection_waits(connection: Connection) -> list[Blocked]:
-    """What keeps a connection from publishing; [] if nothing does."""
+    """Reasons that keep a connection from publishing; [] without any."""
     inner = connection.inner_state
     if inner.handshake or connection.state != "running":
         return []
@@ -68,7 +65,7 @@ def why_connection_waits(connection: Connection) -> list[Blocked]:
 
 
 def why_channel_waits(channel: Channel) -> list[Blocked]:
-    """What keeps a channel from publishing or delivering; [] if nothing does."""
+    """Reasons that keep a channel from publishing or delivering; [] without any."""
     blocked_ms, _ = channel.parts.flow.waits
     found = [*_alarms(channel.parts.context.alarms, blocked_ms), *_full_queues(channel)]
     if channel.port.is_stopped:

@@ -1,4 +1,4 @@
-"""What the API, the metrics and the CLI tell of a live connection, channel, consumer or queue.
+"""Facts about live connections, channels, consumers and queues, for API, metrics and CLI.
 
 Plain records; ``statistics.readings`` makes them from the objects when one is asked for. Times are
 epoch milliseconds, sizes octets of bodies unless a field says otherwise.
@@ -40,6 +40,11 @@ class ConnectionFacts(NamedTuple):
     send_pend: int
     is_slow: bool
     counts: ConnectionCounts
+
+    @property
+    def pending_packets(self) -> int:
+        """1 while anything waits for the socket, as RabbitMQ counts packets; else 0."""
+        return int(self.send_pend > 0)
 
 
 class ChannelFacts(NamedTuple):
@@ -124,6 +129,11 @@ class QueueFacts(NamedTuple):
     head_timestamp: int | None
     declared_ms: int
     counts: QueueCounts
+
+    @property
+    def message_bytes(self) -> int:
+        """Octets of ready and unacknowledged messages."""
+        return self.ready_bytes + self.unacked_bytes
 
 
 class CertificateFacts(NamedTuple):

@@ -1,10 +1,8 @@
-"""What one object's numbers were: a row for each sample that differs from the one before it.
+"""History of one object's numbers: a row for each sample that differs from the one before it.
 
-``Series`` belongs to ``statistics.sampler``. It has a level for each step of its retention: new
-rows go to the first, and what is too old for a level moves to the next, where the last row of each
-step remains. So an object that does nothing keeps a single row, however long it has done nothing.
-
-Invariant: ``at`` is exact for times within the first level, and within a step for older ones.
+A ``Series`` has a level for each step of its retention: new rows go to the first, older ones move
+to the next, where the last row of each step remains. An idle object keeps a single row. ``at`` is
+exact for times within the first level, and within a step for older ones.
 """
 
 from __future__ import annotations
@@ -132,7 +130,7 @@ def _fold(rows: array[int], older: array[int], width: int, level: Level) -> None
 
 
 def _rows_up_to(rows: array[int], width: int, time_ms: int) -> int:
-    """How many rows are no younger than this time."""
+    """Number of rows up to this time."""
     if not rows or rows[0] > time_ms:
         return 0
     if rows[-width] <= time_ms:

@@ -1,9 +1,7 @@
-"""From live objects to ``statistics.facts``: what they are, how busy, and what they wait for.
+"""Readings of live objects: makes the records of ``statistics.facts``.
 
-Called by the HTTP API and the metrics for each object that they show. Everything is read, nothing
-is changed, and what a call costs does not grow with the depth of a queue.
-
-Invariant: no number here is worked out while messages pass.
+Everything is read, nothing is changed, and no number is worked out while messages pass. The cost of
+a call does not grow with the depth of a queue.
 """
 
 from __future__ import annotations
@@ -24,9 +22,8 @@ from hareline.message import StoredMessage
 from hareline.queues.core.consumer import Consumer
 from hareline.queues.dispatch.reading import ReadingLane
 from hareline.queues.queue import Queue
-from hareline.statistics.deliveries import LOOKS_MAX, Deliveries
 from hareline.statistics.facts import ChannelFacts, ConnectionFacts, ConsumerFacts, QueueFacts
-from hareline.statistics.unacked import slow_reason
+from hareline.statistics.unacked import LOOKS_MAX, Deliveries, slow_reason
 
 #: Octets of memory for a message and its entry beside its content, and for a number in a page
 #: (docs/data-model.md).
@@ -49,7 +46,7 @@ def provided_name(connection: Connection) -> str:
 
 
 def connection_facts(connection: LiveConnection) -> ConnectionFacts:
-    """What is known of a connection."""
+    """Facts about a connection."""
     assert isinstance(connection, Connection), connection
     client, transport = connection.client, connection.transport
     socket = transport.socket_facts()
@@ -105,7 +102,7 @@ def channels_of(context: Context) -> Iterable[Channel]:
 
 
 def channel_facts(channel: Channel) -> ChannelFacts:
-    """What is known of a channel."""
+    """Facts about a channel."""
     client, port, publishing = channel.client, channel.port, channel.publishing
     confirms, transaction = publishing.confirms, publishing.transaction
     return ChannelFacts(
@@ -145,7 +142,7 @@ def channel_state(channel: Channel) -> str:
 def consumer_facts(
     consumer: Consumer, vhost: str, deliveries: Deliveries | None = None
 ) -> ConsumerFacts:
-    """What is known of a consumer; ``deliveries``: those of a list that shows more of them."""
+    """Facts about a consumer; ``deliveries``: those of a list that shows more of them."""
     channel_name, unacked, oldest = "", 0, 0
     if isinstance(consumer, ChannelConsumer):
         channel_name = consumer.port.channel_name
@@ -183,7 +180,7 @@ def _live_limit(queue: object) -> bool:
 def queue_facts(
     queue: Queue, capacity: float | None = None, deliveries: Deliveries | None = None
 ) -> QueueFacts:
-    """What is known of a queue. ``capacity`` None: it is not sampled, and that of now;
+    """Facts about a queue. ``capacity`` None: it is not sampled, and that of now;
     ``deliveries``: those of a list that shows more of them."""
     ready, unacked = queue.ready_count, queue.unacked_count
     ready_bytes = queue.ready_bytes

@@ -1,13 +1,8 @@
-"""The one sampler of a broker: what the numbers of its objects were, and how fast they change.
+"""The one sampler of a broker: histories of its objects' numbers, and their rates.
 
-``net.sampling`` runs ``sample`` every ``management.sample_interval_s`` while management is on, a
-share at a time; the HTTP API and the metrics ask for rates and histories. What is sampled is said
-by ``Source`` objects (``statistics.sources`` has those of a broker), so nothing here knows a queue.
-
-A tick looks at a ``mark`` of each object, one integer that differs when anything of it has changed,
-and stores numbers only of those where it does. Sums over the objects follow from these differences.
-
-Invariant: after a tick the sums are those of the newest rows of all objects that exist.
+``net.sampling`` runs ``sample`` at each interval, a share at a time. ``Source`` objects name the
+objects. A tick looks at a ``mark`` of each object, one integer that differs when anything of it has
+changed, and stores numbers only then; after it the sums are those of all newest rows.
 """
 
 from __future__ import annotations
@@ -239,12 +234,12 @@ class Sampler:
         return dict(zip(self._columns[kind], series.last, strict=True))
 
     def changed_ms(self, kind: str, key: Key) -> int | None:
-        """When the object was last seen to change; None where nothing is known."""
+        """Time at which the object was last seen to change; None if not known."""
         series = self._series.get(kind, {}).get(key)
         return None if series is None else series.changed_ms + self._wall_ms
 
     def reached_ms(self, kind: str, key: Key, name: str, value: int) -> int | None:
-        """When a counter was first seen to be ``value`` or more; None where that is not known."""
+        """Time at which a counter was first seen at ``value`` or more; None if not known."""
         found = self._find(kind, key, name)
         reached_ms = None if found is None else found[0].reached_ms(found[1], value)
         return None if reached_ms is None else reached_ms + self._wall_ms

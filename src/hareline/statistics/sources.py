@@ -1,12 +1,8 @@
-"""What the sampler samples in a broker: queues, exchanges, connections, channels, and their sums.
+"""Sources of the sampler in a broker: queues, exchanges, connections, channels, and their sums.
 
-``server`` hands these to the ``Sampler``. The mark of an object is a sum of its counters in which
-nothing that happens to it can cancel out, so that an idle object costs a few attributes a tick.
-The tick that visits a channel also collects what its routes have counted for the exchanges, so
-channels come before exchanges.
-
-Invariant: totals are what live objects had at their last sample and what is gone, so they do not
-fall when an object ends.
+The mark of an object is a sum of its counters in which no changes can cancel out. The tick that
+visits a channel also collects what its routes have counted for exchanges, so channels come first.
+Totals include objects that are gone, so they never fall.
 """
 
 from __future__ import annotations
@@ -89,7 +85,7 @@ class QueueSource(BrokerSource):
         return ended
 
     def consumer_capacity(self, key: Key, queue: Queue) -> float:
-        """From 0 to 1: how often, of late, no ready message waited for a consumer."""
+        """Recent share of the time, 0 to 1, in which no ready message waited for a consumer."""
         if not queue.consumer_count:
             return 0.0
         now = 1.0 if can_deliver(queue) else 0.0
@@ -109,7 +105,7 @@ def consumer_capacity(sampler: Sampler | None, vhost: str, queue: Queue) -> floa
 
 
 class ExchangeSource(BrokerSource):
-    """What was published to each exchange, and how many queues took it."""
+    """Publishes to each exchange, and the number of queues that took them."""
 
     kind = "exchange"
     names = tuple(ExchangeCounts().as_dict())
@@ -142,7 +138,7 @@ class ConnectionSource(BrokerSource):
 
 
 class ChannelSource(BrokerSource):
-    """What has happened on each channel."""
+    """Message counters of each channel."""
 
     kind = "channel"
     names = _CHANNEL_NAMES

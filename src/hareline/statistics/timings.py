@@ -1,8 +1,7 @@
-"""How long things take that happen again and again: turns, collections, waits of the event loop.
+"""Durations of recurring work: turns, collections, lags of the event loop.
 
-``net.loop_watch`` fills these, the metrics and ``statistics.sources`` read them.
-
-Invariant: the numbers only grow, but for ``take_max``.
+``net.sampling`` fills these, the metrics and ``statistics.sources`` read them. The numbers only
+grow, but for ``take_max``.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ class Timings:
 
     @property
     def count(self) -> int:
-        """How many there were."""
+        """Number of durations."""
         return sum(self.buckets)
 
     def take_max(self) -> float:

@@ -1,17 +1,15 @@
-"""Deliveries that wait for an acknowledgement: whose they are, since when, and who is slow.
+"""Deliveries that wait for an acknowledgement, by consumer and queue: number, octets and age.
 
-Called by ``statistics.readings`` and by the HTTP API for the consumers and queues that they show or
-sort. When a delivery went out is not kept with it: its tag and the samples of its channel's
-deliveries say it, to a sample.
-
-Invariant: what a call costs is bounded by ``LOOKS_MAX`` deliveries of a channel.
+The time of a delivery is not kept with it: its tag and the samples of its channel tell it, to a
+sample. At most ``LOOKS_MAX`` deliveries of a channel are looked at, beyond which numbers are
+estimates; an answer with many rows shares one ``Deliveries``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from hareline.amqp.consuming import ChannelConsumer
 from hareline.amqp.delivery_port import DeliveryPort
@@ -20,8 +18,88 @@ from hareline.queues.core.entry import QueueEntry
 from hareline.queues.dispatch.reading import ReadingLane
 from hareline.queues.paused import is_paused
 from hareline.queues.queue import Queue
-from hareline.statistics.deliveries import LOOKS_MAX, Deliveries
 from hareline.statistics.sampler import Sampler
+
+#: Deliveries that are looked at, of a channel or a queue; beyond, numbers are estimates.
+LOOKS_MAX: Final = 4_096
+
+
+class Deliveries:
+    """Looks at unacknowledged deliveries, each channel once.
+
+    Of a channel with more than ``LOOKS_MAX`` of them, numbers follow from credit, or from the part
+    that was looked at.
+    """
+
+    __slots__ = ("_by_port",)
+
+    def __init__(self) -> None:
+        # of each consumer the lowest tag, how many, and their octets
+        self._by_port: dict[DeliveryPort, dict[object, tuple[int, int, int]]] = {}
+
+    def of_consumer(self, consumer: ChannelConsumer) -> tuple[int, int]:
+        """The first delivery tag of what the consumer has unacked, and how many these are."""
+        total = len(consumer.port.unacked.entries)
+        if not consumer.acknowledges or not total:
+            return 0, 0
+        oldest, found, _ = self._of_port(consumer.port).get(consumer, (0, 0, 0))
+        if total > LOOKS_MAX:
+            credit = consumer.open_credit
+            if credit is None:
+                found = found * total // LOOKS_MAX
+            else:
+                found = consumer.prefetch_count - credit
+        return oldest, found
+
+    def of_queue(self, queue: Queue) -> tuple[int, int]:
+        """Number and octets of the deliveries that consumers of a queue have unacked, as far as
+        they are looked at."""
+        found = size = 0
+        for consumer in self.consumers_of(queue):
+            _, count, octets = self._of_port(consumer.port).get(consumer, (0, 0, 0))
+            found += count
+            size += octets
+        return found, size
+
+    def consumers_of(self, queue: Queue) -> Iterator[ChannelConsumer]:
+        """The consumers of a queue, as many as may be looked at."""
+        looks = 0
+        ports = set()
+        for consumer in islice(queue.lane.consumers, LOOKS_MAX):
+            if not isinstance(consumer, ChannelConsumer):
+                continue
+            port = consumer.port
+            if port not in ports:
+                if looks >= LOOKS_MAX:
+                    break
+                ports.add(port)
+                looks += len(port.unacked.entries)
+            yield consumer
+
+    def unacked_bytes(self, queue: Queue) -> int:
+        """Octets of the deliveries that are out, from those of its consumers; else as of ready
+        ones."""
+        unacked = queue.unacked_count
+        if not unacked:
+            return 0
+        found, size = self.of_queue(queue)
+        if found:
+            return size * unacked // found
+        ready = queue.ready_count
+        return queue.ready_bytes * unacked // ready if ready else 0
+
+    def _of_port(self, port: DeliveryPort) -> dict[object, tuple[int, int, int]]:
+        by_consumer = self._by_port.get(port)
+        if by_consumer is None:
+            by_consumer = self._by_port[port] = {}
+            for tag, entry in islice(port.unacked.in_order().items(), LOOKS_MAX):
+                lowest, found, size = by_consumer.get(entry.consumer, (tag, 0, 0))
+                size += entry.message.size
+                by_consumer[entry.consumer] = (min(lowest, tag), found + 1, size)
+        return by_consumer
+
+
+# ------------------------------------------------------------------- the oldest, and slow consumers
 
 
 class Oldest(NamedTuple):
@@ -36,7 +114,7 @@ class Oldest(NamedTuple):
 
 
 def slow_reason(consumer: Consumer) -> str:
-    """What keeps a consumer from messages that wait for it: "prefetch", "socket"; "" for nothing.
+    """Obstacle between a consumer and messages that wait for it: "prefetch", "socket", or "".
 
     In a queue whose consumers take messages away, any ready message counts as one that waits for
     it, whatever its selector says.
@@ -64,12 +142,12 @@ def _has_waiting(queue: Queue, consumer: Consumer) -> bool:
 
 
 def delivered_ms(sampler: Sampler, channel_name: str, tag: int) -> int | None:
-    """When the delivery with this tag went out, to the sample; None where that is not known."""
+    """Time at which the delivery with this tag went out, to the sample; None if not known."""
     return sampler.reached_ms("channel", (channel_name,), "deliver_get", tag)
 
 
 def oldest_ms(sampler: Sampler, consumer: ChannelConsumer, deliveries: Deliveries) -> int | None:
-    """When the oldest delivery that this consumer has unacked went out; None without a time."""
+    """Time at which this consumer's oldest unacked delivery went out; None if not known."""
     tag, _ = deliveries.of_consumer(consumer)
     return delivered_ms(sampler, consumer.port.channel_name, tag) if tag else None
 

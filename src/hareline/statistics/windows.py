@@ -1,9 +1,7 @@
-"""The time spans that a request may ask samples for: ``lengths_age`` and ``lengths_incr``.
+"""Time spans that a request may ask samples for: ``lengths_age`` and ``lengths_incr``.
 
 RabbitMQ's four pairs of query parameters; the API reads them once a request and hands the window of
-a group of numbers to ``Sampler.details``.
-
-Invariant: a window has no more than ``SAMPLES_MAX`` samples.
+a group to ``Sampler.details``. A window has at most ``SAMPLES_MAX`` samples.
 """
 
 from __future__ import annotations

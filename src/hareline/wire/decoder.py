@@ -54,7 +54,7 @@ _KNOWN_TYPES: Final = frozenset((FRAME_METHOD, FRAME_HEADER, FRAME_BODY, FRAME_H
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class KnownRoute(metaclass=ABCMeta):
-    """Where publishes with a method payload go, as far as the decoder has to know.
+    """Route of publishes with a method payload, as far as the decoder has to know.
 
     ``takes_runs``: those that ask for nothing may come by ``PublishLane.publish_run``.
     """
@@ -71,7 +71,7 @@ class KnownRoute(metaclass=ABCMeta):
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class PublishLane(metaclass=ABCMeta):
-    """Where the publishes of one channel go.
+    """Receiver of the publishes of one channel.
 
     ``routes`` maps method payloads that were seen before to routes; the lane alone knows what else
     a route is, so its type is Any here. ``stencils``: of those of its publishes that were plain.
@@ -115,7 +115,7 @@ class PublishLane(metaclass=ABCMeta):
     def publish_each(
         self, route: Any, contents: list[bytes], header_size: int, framing: int
     ) -> None:
-        """What ``publish_run`` does, one publish after the other."""
+        """Do the work of ``publish_run``, one publish after the other."""
         publish_plain = self.publish_plain
         published = 0
         try:
@@ -128,7 +128,7 @@ class PublishLane(metaclass=ABCMeta):
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class SettleLane(metaclass=ABCMeta):
-    """Where the acknowledgements of one channel go."""
+    """Receiver of the acknowledgements of one channel."""
 
     __slots__ = ()
 
@@ -207,12 +207,12 @@ class Decoder:
             self.feed(data)
 
     def has_stopped(self) -> bool:
-        """Whether a call made for a frame has called ``discard`` or ``hold``."""
+        """True if a call made for a frame has called ``discard`` or ``hold``."""
         return self._is_discarding or self._is_held
 
     @property
     def missing_bytes(self) -> int:
-        """What the frame that is half here still lacks; 0 if there is none."""
+        """Octets that an incomplete frame still lacks; 0 without one."""
         return self._needed - self._chunks_size if self._chunks else 0
 
     def feed(self, data: bytes) -> None:
@@ -434,7 +434,7 @@ class _CallFailed(Exception):
 
 
 def _size_of(method: bytes, contents: Sequence[bytes]) -> int:
-    """How many octets publishes with this method frame and these contents take in the stream."""
+    """Octets that publishes with this method frame and these contents take in the stream."""
     return sum([len(method) + len(content) for content in contents])
 
 

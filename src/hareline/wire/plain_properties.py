@@ -189,7 +189,7 @@ def _are_fields(
     allowed: int,
     cuts: list[int] | None,
 ) -> bool:
-    """Whether the fields of a table, or items of an array, are plain and fill it exactly."""
+    """True if the fields of a table, or items of an array, are plain and fill it exactly."""
     if depth_left == 0:
         return False
     while position < end:
@@ -229,7 +229,7 @@ def _are_fields(
 
 
 def _asks(name: bytes, allowed: int) -> bool:
-    """Whether a header of this name asks for something that is not allowed."""
+    """True if a header of this name asks for something that is not allowed."""
     if name in _COPIES:
         return not allowed & COPIES
     return name.startswith(PRODUCER_MARK) and not allowed & NUMBER

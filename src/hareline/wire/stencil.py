@@ -1,4 +1,4 @@
-"""Stencils: how a publish is recognised that differs from an earlier one in its values only.
+"""Stencils: recognise a publish that differs from an earlier one only in its values.
 
 A stencil is cut from a publish that was found plain. It has holes over all that may be different in
 the next one (values of properties and headers, the body), and shows everything that decides
@@ -80,7 +80,7 @@ class Stencil:
         self.run: RunStencil | None = None
 
     def matches(self, data: bytes, start: int) -> bool:
-        """Whether a content of this shape begins at ``start``, with sizes that may be wrong."""
+        """True if a content of this shape begins at ``start``, with sizes that may be wrong."""
         return start + self.size <= len(data) and self.match(data, start) == self.shown
 
     def with_sizes(self, method: bytes, content: bytes) -> RunStencil:
@@ -245,7 +245,7 @@ def cut_stencil(content: bytes, header_size: int) -> Stencil | None:
 
 
 def _cut(octets: bytes, holes: Sequence[int]) -> tuple[Match, tuple[bytes, ...]]:
-    """What shows octets beside the holes, and what it shows of these octets.
+    """Mask that shows octets beside the holes, and what it shows of these octets.
 
     ``holes``: where each begins and ends, in order.
     """

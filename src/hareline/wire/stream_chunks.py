@@ -63,7 +63,7 @@ class MalformedChunk(HarelineError):
 
 @dataclass(frozen=True, slots=True)
 class ChunkHeader:
-    """What is in a chunk of ``count`` messages from ``first_offset`` on. Sizes are in octets."""
+    """Content of a chunk of ``count`` messages from ``first_offset`` on. Sizes are in octets."""
 
     first_offset: int
     count: int
@@ -73,12 +73,12 @@ class ChunkHeader:
 
     @property
     def columns_size(self) -> int:
-        """How many octets follow the header."""
+        """Number of octets after the header."""
         return self.count * FIXED_SIZE + self.metas_size + self.bodies_size
 
 
 class ChunkError(NamedTuple):
-    """Why the broker could not go on: a word, a sentence, and the offset of a message or None."""
+    """Reason of the broker to stop: a word, a sentence, and the offset of a message or None."""
 
     error: str
     reason: str

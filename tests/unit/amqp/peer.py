@@ -15,8 +15,7 @@ from typing import Any, Final, NamedTuple
 from hareline.amqp.connection import Connection
 from hareline.amqp.context import Context, Identity, Limits
 from hareline.amqp.ports import SocketFacts, Transport
-from hareline.auth.backends import AuthChain
-from hareline.auth.internal import InternalBackend
+from hareline.auth.backends import AuthChain, InternalBackend
 from hareline.auth.login_limits import LoginLimits
 from hareline.auth.mechanisms import MechanismRegistry
 from hareline.auth.passwords import hash_password

@@ -9,8 +9,8 @@ import pytest
 
 from hareline.auth.access_rules import AccessRules
 from hareline.auth.backends import AuthBackend, Credentials, Done
-from hareline.auth.grants import Grants, Resource, Right, RightsPending
 from hareline.auth.peer import Peer as LoginPeer
+from hareline.auth.permissions import Grants, Resource, Right, RightsPending
 from hareline.auth.users import User
 from hareline.wire.constants import PROTOCOL_HEADER
 from hareline.wire.methods import commands

@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from hareline.auth.backends import Answer, AuthBackend, AuthChain, Credentials, Done, Refusal
-from hareline.auth.internal import InternalBackend
+from hareline.auth.backends import (
+    Answer,
+    AuthBackend,
+    AuthChain,
+    Credentials,
+    Done,
+    InternalBackend,
+    Refusal,
+)
 from hareline.auth.login_limits import LoginLimits
 from hareline.auth.passwords import hash_password
 from hareline.auth.peer import Peer

@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from hareline.auth.backends import Answer, Credentials, Refusal
-from hareline.auth.internal import TOO_MANY, InternalBackend
+from hareline.auth.backends import TOO_MANY, Answer, Credentials, InternalBackend, Refusal
 from hareline.auth.passwords import hash_password
 from hareline.auth.peer import Peer
 from hareline.auth.users import User, UserRegistry

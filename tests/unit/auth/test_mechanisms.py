@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hareline.auth.certificates import PeerCertificate
-from hareline.auth.external import ExternalLogin
+from hareline.auth.certificates import ExternalLogin, PeerCertificate
 from hareline.auth.mechanisms import (
     MECHANISMS,
     USUAL,

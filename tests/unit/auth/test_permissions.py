@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from hareline.auth.grants import Grants
 from hareline.auth.permissions import (
     ALL_PERMISSIONS,
     DECISIONS_MAX,
     AccessChecker,
+    Grants,
     Permissions,
     Resource,
     Right,

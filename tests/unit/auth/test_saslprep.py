@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hareline.auth.saslprep import saslprep
+from hareline.auth.scram import saslprep
 
 
 @pytest.mark.parametrize(

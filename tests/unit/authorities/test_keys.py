@@ -10,7 +10,7 @@ import pytest
 
 from hareline import events
 from hareline.authorities.http_client import HttpClient
-from hareline.authorities.keys import COOLDOWN_S, TokenKeys
+from hareline.authorities.oauth import COOLDOWN_S, TokenKeys
 from hareline.clock import ManualClock
 from hareline.events import Event
 from tests.support.tokens import Signer

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from hareline.auth.internal import InternalBackend
+from hareline.auth.backends import InternalBackend
 from hareline.auth.signing_keys import ASYMMETRIC
 from hareline.auth.users import UserRegistry
 from hareline.authorities.opening import Authorities, token_rules

@@ -13,8 +13,7 @@ from starlette.requests import Request
 
 from hareline import events
 from hareline.auth import backends
-from hareline.auth.backends import AuthChain
-from hareline.auth.internal import InternalBackend
+from hareline.auth.backends import AuthChain, InternalBackend
 from hareline.auth.passwords import hash_password
 from hareline.auth.users import User, UserRegistry
 from hareline.management.authentication import Authenticator

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from starlette.types import Receive, Scope, Send
 
-from hareline.auth.networks import Networks
+from hareline.auth.peer import Networks
 from hareline.management.middleware import UNKNOWN, ForwardedFor, client_of
 
 PROXIES = Networks(["10.0.0.0/8", "::1", "127.0.0.1"])

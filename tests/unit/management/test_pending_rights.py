@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
 
-from hareline.auth.grants import RightsPending
+from hareline.auth.permissions import RightsPending
 from hareline.management import middleware
 from hareline.management.middleware import PendingRights
 

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from hareline.auth.networks import Networks
+from hareline.auth.peer import Networks
 from hareline.management.websocket import UpgradeRequest, WebSocketDoor
 
 GOOD = {

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hareline.auth.networks import Networks
+from hareline.auth.peer import Networks
 from hareline.events import Event
 from hareline.net.addresses import Relayed
 from hareline.net.proxy_front import ProxyDoor, ProxyFront

@@ -1,16 +1,20 @@
-"""The timer of the sampler, and a sampler that runs in a broker."""
+"""The sampler's timer, the times of the event loop, and the process."""
 
 from __future__ import annotations
 
+import gc
+import os
+import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 
 from hareline.events import Event
-from hareline.net.sampling import SampleTimer
+from hareline.net.sampling import LoopWatch, SampleTimer, open_descriptors, read_node
 from hareline.server.broker import Broker
 from hareline.settings import Listener, Management, Settings, Storage
+from tests.support.turns import ManualTurn
 from tests.support.waiting import until
 
 
@@ -105,3 +109,77 @@ async def test_without_management_nothing_is_sampled(tmp_path: Path) -> None:
         assert (made.context.counts.ended, made.context.turn.watch) == (None, None)
     finally:
         await made.stop(0)
+
+
+# --------------------------------------------------------------------------------------- loop watch
+
+
+async def test_a_loop_that_is_kept_busy_is_late() -> None:
+    watch = LoopWatch(ManualTurn())
+    watch.start()
+    watch._due_s = time.monotonic() - 0.25
+    watch._tick()
+    assert watch.lag.last_s >= 0.25
+    watch.stop()
+
+
+async def test_it_measures_from_start_to_stop() -> None:
+    turn = ManualTurn()
+    watch = LoopWatch(turn)
+    assert turn.watch is None
+    watch.start()
+    try:
+        turn.arm()
+        turn.step()
+        assert watch.turns.count == 1
+        gc.collect()
+        assert watch.collections.count >= 1
+        await until(lambda: watch.lag.count > 0, "a tick")
+    finally:
+        watch.stop()
+    counted = watch.collections.count
+    gc.collect()
+    assert (watch.collections.count, turn.watch) == (counted, None)
+    watch.stop()
+
+
+async def test_two_watches_do_not_stop_each_other() -> None:
+    one, other = LoopWatch(ManualTurn()), LoopWatch(ManualTurn())
+    one.start()
+    other.start()
+    one.stop()
+    gc.collect()
+    assert (one.collections.count, other.collections.count) == (0, 1)
+    other.stop()
+
+
+# --------------------------------------------------------------------------------------------- node
+
+
+def test_open_descriptors_are_counted() -> None:
+    before = open_descriptors()
+    pipe = os.pipe()
+    try:
+        assert open_descriptors() == before + 2
+    finally:
+        for each in pipe:
+            os.close(each)
+
+
+def test_they_are_listed_where_their_directory_has_no_size(tmp_path: Path) -> None:
+    assert open_descriptors(tmp_path / "missing") == -1
+
+
+def test_the_process_as_it_is(tmp_path: Path) -> None:
+    watch = LoopWatch(ManualTurn())
+    watch.lag.add(0.002)
+    watch.turns.add(0.001)
+    facts = read_node(watch, tmp_path, sockets=3)
+    assert facts.mem_used > 1_000_000
+    assert 0 < facts.fd_used <= facts.fd_total
+    assert facts.sockets_used == 3
+    assert facts.disk_free > 0
+    assert (facts.loop_lag_us, facts.loop_lag_max_us, facts.turn_max_us) == (2000, 2000, 1000)
+    again = read_node(watch, None, sockets=0)
+    assert (again.loop_lag_us, again.loop_lag_max_us, again.disk_free) == (2000, 0, -1)
+    assert read_node(watch, tmp_path / "missing", sockets=0).disk_free == -1

@@ -5,8 +5,16 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from hareline.settings.problems import UNKNOWN, below, known_in, problem, refuse, value_in
-from hareline.settings.section import Section, option
+from hareline.settings.section import (
+    UNKNOWN,
+    Section,
+    below,
+    known_in,
+    option,
+    problem,
+    refuse,
+    value_in,
+)
 
 
 class Table(Section):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from hareline.amqp.consuming import ChannelConsumer
-from hareline.statistics import deliveries as module
-from hareline.statistics.deliveries import Deliveries
+from hareline.statistics import unacked as module
+from hareline.statistics.unacked import Deliveries
 from hareline.wire.methods import commands
 from tests.unit.amqp.peer import Peer, SteppedBroker
 

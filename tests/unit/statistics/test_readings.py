@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hareline.amqp.channel import Channel
-from hareline.statistics import deliveries
+from hareline.statistics import unacked
 from hareline.statistics.facts import ConsumerFacts
 from hareline.statistics.readings import (
     channel_facts,
@@ -210,7 +210,7 @@ def test_one_of_many_is_active(peer: Peer) -> None:
 def test_of_very_many_deliveries_some_are_looked_at(
     peer: Peer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(deliveries, "LOOKS_MAX", 4)
+    monkeypatch.setattr(unacked, "LOOKS_MAX", 4)
     peer.declare("q")
     peer.call(1, BASIC.Qos, prefetch_count=10)
     peer.subscribe("q", "c")

@@ -7,12 +7,12 @@ import pytest
 from hareline.amqp.consuming import ChannelConsumer
 from hareline.counts import EndedObjects
 from hareline.queues.paused import pause
-from hareline.statistics import deliveries
-from hareline.statistics.deliveries import Deliveries
+from hareline.statistics import unacked
 from hareline.statistics.readings import channels_of
 from hareline.statistics.sampler import Sampler
 from hareline.statistics.sources import ChannelSource
 from hareline.statistics.unacked import (
+    Deliveries,
     Oldest,
     delivered_ms,
     oldest_ms,
@@ -178,7 +178,7 @@ def test_a_stream_has_an_oldest_delivery_too(stand: Stand, peer: Peer) -> None:
 def test_no_more_deliveries_are_looked_at_than_allowed(
     stand: Stand, peer: Peer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(deliveries, "LOOKS_MAX", 3)
+    monkeypatch.setattr(unacked, "LOOKS_MAX", 3)
     peer.declare("other")
     peer.subscribe("other", "many")
     peer.subscribe("q", "c")

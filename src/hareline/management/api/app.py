@@ -21,7 +21,7 @@ from starlette.responses import Response
 
 from hareline import __version__, events
 from hareline.administration import AdministrationError
-from hareline.auth.networks import Networks
+from hareline.auth.peer import Networks
 from hareline.errors import AmqpError
 from hareline.events import Report
 from hareline.management.api.answers import amqp_refusal

@@ -34,7 +34,6 @@ from hareline.management.refusals import Refusal, answer
 from hareline.management.routes import parameter
 from hareline.queues.queue import Queue
 from hareline.statistics.blocking import Blocked, why_channel_waits, why_connection_waits
-from hareline.statistics.deliveries import Deliveries
 from hareline.statistics.readings import (
     channel_facts,
     channel_state,
@@ -43,7 +42,7 @@ from hareline.statistics.readings import (
     consumer_facts,
     provided_name,
 )
-from hareline.statistics.unacked import delivered_ms, oldest_ms, slow_reason
+from hareline.statistics.unacked import Deliveries, delivered_ms, oldest_ms, slow_reason
 
 routes = Routes("connections")
 channel_routes = Routes("channels")

@@ -27,8 +27,8 @@ from hareline.management.pace import Pace
 from hareline.management.refusals import Refusal
 from hareline.management.routes import parameter
 from hareline.metrics.exposition import CONTENT_TYPE
-from hareline.metrics.families import CLUSTER_GROUPS, EMPTY_GROUPS, GROUPS
 from hareline.metrics.rendering import Rendering
+from hareline.metrics.table import CLUSTER_GROUPS, EMPTY_GROUPS, GROUPS
 
 routes = Routes("metrics")
 

@@ -28,9 +28,9 @@ from hareline.management.api.rates import Rates
 from hareline.management.api.site import Site
 from hareline.management.pace import Share
 from hareline.management.refusals import answer
-from hareline.statistics.deliveries import Deliveries
 from hareline.statistics.history import BASIC, GLOBAL, Retention
 from hareline.statistics.readings import queue_facts
+from hareline.statistics.unacked import Deliveries
 
 overview_routes = Routes("overview")
 

@@ -36,11 +36,10 @@ from hareline.management.pace import Share
 from hareline.management.routes import parameter
 from hareline.queues.paused import is_paused
 from hareline.queues.queue import Queue
-from hareline.statistics.deliveries import Deliveries
 from hareline.statistics.facts import QueueFacts
 from hareline.statistics.readings import channels_of, queue_facts
 from hareline.statistics.sources import consumer_capacity
-from hareline.statistics.unacked import Oldest, oldest_of_queue, oldest_on_ports
+from hareline.statistics.unacked import Deliveries, Oldest, oldest_of_queue, oldest_on_ports
 
 routes = Routes("queues")
 topology_routes = Routes("topology", enters=True)

@@ -1,11 +1,8 @@
-"""TLS contexts made of files of certificates, and the errors in between.
+"""TLS contexts made of files of certificates, and their errors.
 
-``net.tls.service`` calls ``load_contexts`` at the start, and again when a file or an option has
-changed. For each kind of port there is a context for each certificate; the first one chooses by the
-host name that a client asks for (SNI, RFC 6066 section 3).
-
-Invariant: contexts that exist have a certificate, its key and the chosen rules; a problem with any
-file is a ListenError that names the option and the file, and leaves nothing half-made.
+``net.tls.service`` calls ``load_contexts`` at the start, and when a file or an option has changed.
+Each kind of port has a context for each certificate, chosen by the client's host name (SNI). A
+problem with any file is a ListenError that names option and file, and leaves nothing half-made.
 """
 
 from __future__ import annotations
@@ -45,7 +42,7 @@ _KEY_REASONS: Final = {
 
 
 class CertificateFiles(NamedTuple):
-    """Where a certificate and its key are. ``table``: the settings that say so, such as ``tls``.
+    """Files of a certificate and its key. ``table``: their place in the settings, such as ``tls``.
 
     ``key`` empty: it stands in the file of the certificate.
     """
@@ -57,7 +54,7 @@ class CertificateFiles(NamedTuple):
 
 
 class TlsOptions(NamedTuple):
-    """What the settings say. ``certificates``: that of [tls] first, it is shown by default."""
+    """Options of the settings. ``certificates``: that of [tls] first, the default."""
 
     certificates: tuple[CertificateFiles, ...]
     client_authorities: str = ""
@@ -100,7 +97,7 @@ class ReadCertificate(NamedTuple):
 
 
 class TlsContexts(NamedTuple):
-    """What ports for AMQP and for HTTP are opened with; ``certificates``: all that were read."""
+    """Contexts of the ports for AMQP and for HTTP; ``certificates``: all that were read."""
 
     amqp: ssl.SSLContext
     http: ssl.SSLContext

@@ -1,11 +1,8 @@
-"""TLS of one broker: which certificates are shown now, renewed files, and what is near its end.
+"""TLS of one broker: the certificates shown now, renewed files, and warnings before expiry.
 
-``server`` makes one where the settings name a certificate. ``protocol`` is what ports with TLS make
-for each socket. Files are looked at every few seconds, since a certificate is renewed every few
-weeks by a program that knows nothing of brokers; SIGHUP has them read at once.
-
-Invariant: contexts are replaced as a whole, and only by ones that were made without a problem:
-connections that exist keep the session they have, new ones get the new certificates.
+Files are looked at every few seconds, since other programs renew certificates; SIGHUP has them read
+at once. Contexts are replaced as a whole, and only by ones made without a problem: connections that
+exist keep their session.
 """
 
 from __future__ import annotations
@@ -25,7 +22,7 @@ from hareline.net.tls.stream import TlsStream
 
 _DAY_MS: Final = 86_400_000
 
-#: What a file looks like from outside: time of change, size and number; None: it is not there.
+#: A file from outside: time of change, size and number; None: it is not there.
 _Look = tuple[int, int, int] | None
 
 
@@ -34,7 +31,7 @@ def _now_ms() -> int:
 
 
 class TlsService:
-    """``handshakes``: where they are computed and counted.
+    """``handshakes``: computes and counts them.
 
     ``timeout_s``: how long a handshake may take. ``check_interval_s`` and ``warning_days`` may be
     changed while it runs. Raises ListenError if a file cannot be used.
@@ -81,11 +78,11 @@ class TlsService:
         self.handshakes.stop()
 
     def for_amqp(self, make_protocol: Callable[[], asyncio.BaseProtocol]) -> TlsStream:
-        """What speaks TLS on an accepted socket of a port for AMQP."""
+        """Protocol that speaks TLS on an accepted socket of a port for AMQP."""
         return TlsStream(self.handshakes, self._amqp_context, make_protocol)
 
     def for_http(self, make_protocol: Callable[[], asyncio.BaseProtocol]) -> TlsStream:
-        """What speaks TLS on an accepted socket of a port for HTTP."""
+        """Protocol that speaks TLS on an accepted socket of a port for HTTP."""
         return TlsStream(self.handshakes, self._http_context, make_protocol)
 
     def _amqp_context(self) -> ssl.SSLContext:
@@ -163,7 +160,7 @@ class TlsService:
 
 
 def _looks(options: TlsOptions) -> list[_Look]:
-    """How all files look now."""
+    """Outside view of all files now."""
     looks: list[_Look] = []
     for file in options.files():
         try:

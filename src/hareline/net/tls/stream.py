@@ -1,17 +1,8 @@
 """TLS between a socket's transport and the protocol behind it: an AMQP connection, or HTTP.
 
-asyncio's own TLS would do each handshake in the event loop, say nothing of those that fail, and
-could not send an end of stream before the client closes. So a ``TlsStream`` is the protocol of the
-socket, and the transport of what is behind it, which is made once the handshake is done.
-``net.listener`` and ``hareline.server.http_side`` make one for each accepted socket.
-
-What reads something before TLS begins on the same socket, such as a header of the PROXY protocol,
-makes this the transport's protocol, calls ``connection_made`` itself, and then ``feed`` with the
-octets that it has read too many.
-
-Invariants: what is behind it is called between ``connection_made`` and ``connection_lost`` only,
-each of them once; while a step of the handshake is computed in a thread, nothing touches the
-buffers of OpenSSL here.
+asyncio's own TLS would do handshakes in the event loop and report no failures. A ``TlsStream`` is
+the protocol of the socket and the transport of the protocol behind it, which is made after the
+handshake. While a step is computed in a thread, nothing touches the buffers of OpenSSL.
 """
 
 from __future__ import annotations
@@ -24,8 +15,7 @@ from collections.abc import Callable
 from typing import Any, Final, cast
 
 from hareline.amqp.ports import TlsSession
-from hareline.net.tls.handshakes import Handshakes
-from hareline.net.tls.sessions import why_refused
+from hareline.net.tls.handshakes import Handshakes, why_refused
 
 #: Name of the ``TlsSession`` in ``get_extra_info``.
 SESSION: Final = "tls_session"
@@ -95,7 +85,7 @@ class TlsStream(asyncio.BufferedProtocol, asyncio.Transport):
         self._deadline = self._loop.call_later(self._handshakes.timeout_s(), self._on_timeout)
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        """Where the socket's octets go; it is emptied in ``buffer_updated``."""
+        """Buffer for the socket's octets; it is emptied in ``buffer_updated``."""
         return self._buffer
 
     def buffer_updated(self, nbytes: int) -> None:

@@ -1,4 +1,4 @@
-"""Certificates, and the user that one names."""
+"""Facts of a certificate, and the user that it stands for."""
 
 from __future__ import annotations
 
@@ -7,11 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from hareline.auth.certificates import PeerCertificate, read_der, read_pem
-from hareline.auth.external import ExternalLogin, NameField, NameRule
+from hareline.auth.certificates import (
+    ExternalLogin,
+    NameField,
+    NameRule,
+    PeerCertificate,
+    read_der,
+    read_pem,
+)
 from tests.support.authority import Files
-
-# ------------------------------------------------------------------------------------ certificates
 
 
 def test_names_of_every_kind_are_read(tmp_path: Path) -> None:
@@ -52,7 +56,7 @@ def test_what_is_no_certificate_is_refused(octets: bytes) -> None:
         read_der(octets)
 
 
-# ---------------------------------------------------------------------------------------- external
+# ----------------------------------------------------------------------------------------- external
 
 
 ANN = PeerCertificate(

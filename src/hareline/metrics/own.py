@@ -75,9 +75,9 @@ _CERTIFICATES: Final = Family(
 
 def alone(source: MetricsSource, found: Mapping[Kind, list[Found]]) -> Iterator[str]:
     """The pieces that are about the whole broker."""
-    for family, read in _TIMES:
-        times = read(source.meters)
-        yield histogram(PREFIX, family, BOUNDS, times.buckets, times.sum_s)
+    for metric in _TIMES:
+        times = metric.read(source.meters)
+        yield histogram(PREFIX, metric.family, BOUNDS, times.buckets, times.sum_s)
     held = paged_out = 0
     read_back = source.context.counts.gone.queues.disk_reads
     for count, each in enumerate(found["queue"], 1):
@@ -96,8 +96,9 @@ def alone(source: MetricsSource, found: Mapping[Kind, list[Found]]) -> Iterator[
         is_refusing=bool(source.store.refusal),
         has_failed=bool(source.store.failure),
     )
-    for family, read in _SCALARS:
-        yield head(PREFIX, family) + sample(f"{PREFIX}{family.name}", "", read(values))
+    for metric in _SCALARS:
+        family = metric.family
+        yield head(PREFIX, family) + sample(f"{PREFIX}{family.name}", "", metric.read(values))
     yield _dead_letters(source)
     yield _copies(source)
     yield _limits(source)

@@ -143,17 +143,18 @@ class Rendering:
 
     def _add(self, sums: list[float], group: Group, found: list[Found]) -> Iterator[str]:
         """Add the values of all objects to ``sums``; pauses some objects apart."""
+        read = group.reader()
         for count, each in enumerate(found, 1):
-            for index, metric in enumerate(group.metrics):
-                if (value := metric.read(each.facts)) is not None:
+            for index, value in enumerate(read(each.facts)):
+                if value is not None:
                     sums[index] += value
             if not count % OBJECTS_PER_PIECE:
                 yield ""
 
     def _of_group(self, prefix: str, group: Group, found: list[Found]) -> Iterator[str]:
-        rows = []
+        rows, read = [], group.reader()
         for count, each in enumerate(found, 1):
-            rows.append((each.labels, [metric.read(each.facts) for metric in group.metrics]))
+            rows.append((each.labels, read(each.facts)))
             if not count % OBJECTS_PER_PIECE:
                 yield ""
         for index, (family, _) in enumerate(group.metrics):
@@ -265,7 +266,7 @@ class Rendering:
 
 def _all(prefix: str, metrics: Iterable[Metric], values: object, labels: str = "") -> str:
     """Families with one sample each, which is read of ``values``."""
-    return "".join([_single(prefix, family, read(values), labels) for family, read in metrics])
+    return "".join([_single(prefix, each.family, each.read(values), labels) for each in metrics])
 
 
 def _single(prefix: str, family: Family, value: float, labels: str = "") -> str:

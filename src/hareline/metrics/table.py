@@ -7,7 +7,7 @@ has and this broker has not, with reasons.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import Any, Final, Literal, NamedTuple
 
@@ -21,10 +21,13 @@ _GONE: Final = {"queue": "queues", "channel": "channels", "connection": "connect
 
 
 class Metric(NamedTuple):
-    """A family, and the function that reads its value; None: the object has none."""
+    """A family, and the attribute that has its value; None there: the object has none."""
 
     family: Family
-    read: Callable[[Any], Any]
+    attribute: str
+
+    def read(self, facts: object) -> Any:
+        return attrgetter(self.attribute)(facts)
 
 
 def metrics(kind: MetricType, **rows: str) -> tuple[Metric, ...]:
@@ -32,7 +35,7 @@ def metrics(kind: MetricType, **rows: str) -> tuple[Metric, ...]:
     found = []
     for name, row in rows.items():
         attribute, _, text = row.partition(": ")
-        found.append(Metric(Family(name, kind, text), attrgetter(attribute)))
+        found.append(Metric(Family(name, kind, text), attribute))
     return tuple(found)
 
 
@@ -58,6 +61,11 @@ class Group(NamedTuple):
     kind: Kind | Literal["broker"]
     metrics: tuple[Metric, ...]
     labels: str = ""
+
+    def reader(self) -> Callable[[Any], Sequence[Any]]:
+        """The function that reads the values of all metrics at once."""
+        read = attrgetter(*[metric.attribute for metric in self.metrics])
+        return read if len(self.metrics) > 1 else lambda facts: (read(facts),)
 
     def gone(self, counts: BrokerCounts) -> list[float]:
         """Sums over the objects that are gone, so that no counter falls; 0 for gauges."""

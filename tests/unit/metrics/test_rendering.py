@@ -128,8 +128,8 @@ def test_every_metric_has_a_value_in_every_object(peer: Peer) -> None:
         if group.kind != "broker":
             found = [each for each in source.objects(group.kind) if each is not None]
             assert found, name
-            for family, read in group.metrics:
-                value = read(found[0].facts)
+            values = group.reader()(found[0].facts)
+            for (family, _), value in zip(group.metrics, values, strict=True):
                 is_optional = family.name == "queue_head_message_timestamp"
                 assert isinstance(value, int | float) or is_optional, family.name
 

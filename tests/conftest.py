@@ -20,11 +20,11 @@ from hypothesis import HealthCheck, settings
 
 from hareline.compiled import build
 from tests.support import results
-from tests.support.broker_process import BrokerProcess
 
 if TYPE_CHECKING:
     from xdist.remote import Producer
 
+    from tests.support.broker_process import BrokerProcess
     from tests.support.side_by_side import DivisionScheduling
 
 # No deadline: on a shared machine it measures the neighbours.
@@ -96,6 +96,8 @@ def daemon(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[BrokerProcess]:
     """One for the tests of a module, which may give its configuration by the mark ``daemon``."""
+    from tests.support.broker_process import BrokerProcess
+
     mark = request.node.get_closest_marker("daemon")
     directory = tmp_path_factory.mktemp("daemon")
     with BrokerProcess(directory, *(mark.args if mark else ())) as running:

@@ -94,8 +94,12 @@ def _ask(url: str, fields: dict[str, Any], user: str) -> tuple[dict[str, Any], s
     if not url.startswith(("http://", "https://")):
         raise CommandFailed(f"--url: '{url}' does not begin with http:// or https://")
     where, reason = f"{url.rstrip('/')}/api/replay", ""
+    password = asked_password(user)
     try:
-        target = target_at(url, user, asked_password(user))
+        target = target_at(url, user, password)
+    except CommandFailed as error:
+        raise CommandFailed(f"{where}: {error}") from None
+    try:
         with closing(Api(target)) as api:  # without a time limit, because a replay may take long
             outcome = api.post("/replay", fields, is_long=True)
     except Refused as error:

@@ -45,7 +45,7 @@ class Job(metaclass=ABCMeta):
         """Go on until ``clock.running_s`` says so; True when all is done."""
 
     def waits(self, go_on: Callable[[], None]) -> bool:
-        """Whether it cannot go on now; then ``go_on`` is called once it can."""
+        """True if it cannot go on now; then ``go_on`` is called once it can."""
         return False
 
 
@@ -121,10 +121,7 @@ class Shares(Dispatching):
 
 
 class Loss:
-    """Things that were not done. ``count``: of them all; ``report`` is told how many more, and why.
-
-    The reason is that of the last one.
-    """
+    """Count of lost items. ``report`` gets those since its last call, and the last reason."""
 
     __slots__ = ("_is_report_due", "_reason", "_report", "_timers", "_unreported", "count")
 

@@ -221,7 +221,7 @@ def _prepare(connection: sqlite3.Connection, path: Path, *, may_create: bool) ->
     if application_id != APPLICATION_ID and (tables or application_id or version):
         raise StoreError(f"{path}: a database of another program")
     if version != VERSION and (tables or version):
-        raise StoreError(f"{path}: version {version}, and this Hareline reads {VERSION} alone")
+        raise StoreError(f"{path}: version {version}; this Hareline reads version {VERSION} only")
     if not tables and not may_create:
         raise DefinitionsMissing(f"{path}: empty")
     execute("PRAGMA synchronous = FULL")

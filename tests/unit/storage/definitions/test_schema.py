@@ -49,7 +49,7 @@ class TestFilesThatAreNotOurs:
         outside = sqlite3.connect(path)
         outside.execute(f"PRAGMA user_version = {version}")
         outside.close()
-        text = rf"{FILE_NAME}: version {version}, and this Hareline reads {VERSION} alone"
+        text = rf"{FILE_NAME}: version {version}; this Hareline reads version {VERSION} only"
         with pytest.raises(StoreError, match=text):
             SqliteDefinitions(path)
 

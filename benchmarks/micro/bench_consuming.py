@@ -1,4 +1,4 @@
-"""What a delivery costs from the dispatcher to the joined octets: ``ChannelConsumer.deliver``.
+"""Cost of a delivery from the dispatcher to the joined octets: ``ChannelConsumer.deliver``.
 
     python -m benchmarks.micro.bench_consuming [--json FILE] [--repetitions N]
 

@@ -1,4 +1,4 @@
-"""What matching entries to consumers costs; the consumers take what they are given.
+"""Cost of matching entries to consumers; the consumers take what they are given.
 
     python -m benchmarks.micro.bench_dispatch [--json FILE] [--repetitions N]
 

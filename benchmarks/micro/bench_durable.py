@@ -1,4 +1,4 @@
-"""What a persistent message costs the broker, from octets to the batch of its record and the reply.
+"""Cost of a persistent message, from octets to the batch of its record and the reply.
 
     python -m benchmarks.micro.bench_durable [--json FILE] [--repetitions N]
 

@@ -1,4 +1,4 @@
-"""What a match costs in each exchange type, as the number of bindings grows.
+"""Cost of a match in each exchange type, as the number of bindings grows.
 
     python -m benchmarks.micro.bench_exchanges [--json FILE] [--repetitions N]
 

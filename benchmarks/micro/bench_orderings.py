@@ -1,4 +1,4 @@
-"""What each ordering costs, and that the cost does not grow with what is in it.
+"""Cost of each ordering, which does not grow with the number of entries.
 
 Property look-ups first: what an ordering has to know of a message, with and without the memory.
 Then for each ordering and depth: a message goes in and the next one comes out, one by one and 512

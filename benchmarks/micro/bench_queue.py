@@ -1,4 +1,4 @@
-"""What a queue and its ordering cost: in, out, back, gone; without consumers.
+"""Cost of a queue and its ordering: in, out, back, gone; without consumers.
 
 python -m benchmarks.micro.bench_queue [--json FILE] [--repetitions N]
 """

@@ -1,4 +1,4 @@
-"""What selectors and message groups cost, and that it does not grow with what waits.
+"""Cost of selectors and message groups, which does not grow with what waits.
 
 The queue is filled beforehand; looking, planning and acquiring are part of it, delivering is not.
 

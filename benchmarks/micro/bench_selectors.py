@@ -1,4 +1,4 @@
-"""What a selector costs: once when it is compiled, and for each message that it is held against.
+"""Cost of a selector: once when it is compiled, and for each message that it is held against.
 
     python -m benchmarks.micro.bench_selectors [--json FILE] [--repetitions N]
 

@@ -1,4 +1,4 @@
-"""What acknowledgements cost, from the lane to the queue and the consumer's credit.
+"""Cost of acknowledgements, from the lane to the queue and the consumer's credit.
 
 python -m benchmarks.micro.bench_settling [--json FILE] [--repetitions N]
 """

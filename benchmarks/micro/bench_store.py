@@ -1,4 +1,4 @@
-"""What the durable store costs the loop: adding, settling, building a batch, reading back.
+"""Cost of the durable store for the loop: adding, settling, building a batch, reading back.
 
 The disk is left out: work is done by hand outside of the measured time, and nothing is synced.
 

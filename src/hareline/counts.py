@@ -1,4 +1,4 @@
-"""What is counted of messages, connections and objects: records of integers that only grow.
+"""Counts of messages, connections and objects: records of integers that only grow.
 
 The objects themselves count as little as possible while messages pass: mostly one number per run
 or batch (``amqp.delivery_port``, ``queues.core.tally``). ``queue_counts(queue)``,

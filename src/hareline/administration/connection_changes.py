@@ -1,4 +1,4 @@
-"""What a change of a user means for its open connections, done in shares of the turn.
+"""Changes of a user carried over to its open connections, in shares of the turn.
 
 ``administration.users`` adds connections that are to be closed, or to take over new rights. The
 first of them follow at once, as many as a share has time for; the rest follow in the next turns, so

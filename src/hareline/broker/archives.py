@@ -1,4 +1,4 @@
-"""Which streams of a virtual host are archives, and of which queues and exchanges.
+"""Archives: the streams of a virtual host that queues and exchanges are archived to.
 
 ``x-archive-to`` of a queue or an exchange names a stream that gets a copy of what the queue or
 exchange gets (docs/archiving.md). ``broker.registry`` tells ``Archives`` what comes and goes, in

@@ -1,4 +1,4 @@
-"""Whether a virtual host may have one queue, exchange or binding more.
+"""Limits on queues, exchanges and bindings of a virtual host.
 
 ``broker.declarations`` and ``broker.binder`` ask before they make anything new; what exists already
 is never asked for again, nor is what the recovery restores. The limits are those of the virtual

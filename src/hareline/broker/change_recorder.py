@@ -1,4 +1,4 @@
-"""Who changes what: the face of the log of changes, for those that have something to tell.
+"""Interface of the log of changes, for the parts that report them.
 
 The registry and the binder of each virtual host tell a ``ChangeRecorder`` what comes and goes, and
 ``amqp`` and ``management`` whose doing that is. The management side has one

@@ -1,4 +1,4 @@
-"""What has happened to the messages of a queue, worked out of its counters when it is asked for.
+"""Counts of the messages of a queue, worked out of its counters when asked for.
 
 Called by ``statistics`` and when a queue is deleted. Invariant: no number falls while the queue
 exists.

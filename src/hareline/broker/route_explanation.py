@@ -1,4 +1,4 @@
-"""Where a message would go, and which bindings, filters and alternates decide it.
+"""Explanation of a route: the queues, and the bindings, filters and alternates that decide.
 
 Called by ``management.api.exchanges``; nothing is published. The walk is that of
 ``broker.routing``: the same exchanges in the same way, but of each exchange every binding is tried

@@ -1,4 +1,4 @@
-"""How a request over HTTP is refused: with a status, and a body that says what was wrong.
+"""Refusals of requests over HTTP: a status, and a body that says what was wrong.
 
 Raised anywhere below a route of ``management``, which alone turns it into an answer. The body is
 ``{"error": ..., "reason": ...}`` as in RabbitMQ's API: a word for programs and a sentence.

@@ -1,4 +1,4 @@
-"""What a queue does to a new message, by the parts that it has.
+"""Admission of new messages, by the parts that the queue has.
 
 Between ``books``, which keep the states of entries, and ``queue``, the face of all of it. A queue
 whose parts do nothing with new messages takes them by ``enqueue`` (``books``); the others *need

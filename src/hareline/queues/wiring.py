@@ -1,4 +1,4 @@
-"""From the parts of a queue to what it calls for each entry: the one place that knows both.
+"""Calls of a queue for each entry, made of its parts: the one place that knows both.
 
 ``queues.admission`` calls ``wire`` when a queue is made and whenever a part comes or goes, and
 keeps what comes back. A queue that does nothing with its entries but keep them in order gets the

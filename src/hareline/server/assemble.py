@@ -1,4 +1,4 @@
-"""From settings to the values that the parts of a broker are given.
+"""Values of the settings for the parts of a broker.
 
 ``server`` calls this when it starts and when it takes over new settings. The layers below never
 import the settings; each is handed plain values of its own types. Invariant: a function here

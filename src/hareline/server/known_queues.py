@@ -1,4 +1,4 @@
-"""What recovery must know of every queue before it reads the journal.
+"""Facts of every queue that recovery needs before it reads the journal.
 
 Called by ``storage.disk.opening``. Looks at the arguments of a queue as its declaration does, to
 find whether its entries become objects and how messages get their level.

@@ -1,4 +1,4 @@
-"""What happens to the messages of one queue, as audit events.
+"""Audit events of the messages of one queue.
 
 Called by ``audit.queue``, ``audit.policies`` and ``amqp.consuming``, and hands lines to
 ``queues.core.audit_recorder``. docs/audit.md has the table of events and fields.

@@ -1,4 +1,4 @@
-"""Which messages of a queue an operation is about: some offsets, a selector, so many at most.
+"""Selection of the messages of an operation: offsets, a selector, a maximum count.
 
 ``operations.moving`` and exports go over ``selected``. An operation on many messages is long, so
 everything here is a generator: it yields after each share, and what the share has found.

@@ -1,4 +1,4 @@
-"""Where the messages of an operation go: a queue, an exchange, or where each died first.
+"""Targets of the messages of an operation: a queue, an exchange, or where each died first.
 
 ``operations.moving`` and imports ask a target for a ``Place`` for each message, and put the message
 there in the same callback of the loop. What an operator puts into a queue never pushes out what is

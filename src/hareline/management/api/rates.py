@@ -1,4 +1,4 @@
-"""What one request gets of counters: rates, samples of a time span, or nothing (``disable_stats``).
+"""Counters as one request asks for them: rates, samples of a span, or nothing (``disable_stats``).
 
 Made by the routes that show objects. Numbers and their ``*_details`` come from ``statistics``; here
 it is decided which window goes with which numbers, as in RabbitMQ's API: ``lengths_age`` with

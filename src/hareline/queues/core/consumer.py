@@ -1,4 +1,4 @@
-"""What a queue knows of a consumer: what it may still receive, and how to hand it entries.
+"""Consumer as its queue sees it: the credit left, and the hand-over of entries.
 
 ``amqp.consuming`` supplies ``deliver``, which only the lane calls that serves the consumer.
 

@@ -1,4 +1,4 @@
-"""Where a routed message ends: a queue, or a requester waiting for a direct reply.
+"""Destination of a routed message: a queue, or a requester waiting for a direct reply.
 
 ``amqp.publishing`` calls it for each message and each destination, so it is a base class and not a
 protocol.                                                                                     [hot]

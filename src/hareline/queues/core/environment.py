@@ -1,4 +1,4 @@
-"""What a queue's parts need of the broker around it; the virtual host gives one to each queue.
+"""Environment of a queue's parts: what they need of the broker, given by the virtual host.
 
 Invariant: nothing here knows a frame or a socket.
 """

@@ -1,4 +1,4 @@
-"""Which consumers of a queue receive, where not all of them may, and which one is next.
+"""Limit on the consumers of a queue that receive, and the choice of the next one.
 
 With a single active consumer, or ``maximumLiveConsumers``, the first to come are *live* and the
 others stand by. When a live one leaves, the one of highest priority takes over, and of equals the

@@ -1,4 +1,4 @@
-"""Who may use an exclusive queue: the declaring connection, or all connections of a client id.
+"""Owners of exclusive queues: the declaring connection, or all connections of a client id.
 
 The first is AMQP 0-9-1's rule; the owner is the connection's ``amqp.client.Client``. The second
 is what JMS makes of a durable subscription: its queue outlives the connection and is there for the

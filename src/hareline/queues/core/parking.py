@@ -1,4 +1,4 @@
-"""Where ready entries wait that no consumer may have now, and how the best of them is found.
+"""Parking of ready entries that no consumer may have now, and the search for the best one.
 
 ``placing`` parks an entry when its group has another owner, or when no ready consumer's selector is
 true of it. Entries that match the same selectors and belong to the same group wait in one

@@ -1,4 +1,4 @@
-"""What parts of a queue may call of its paging, its overflow policy and its hold.
+"""Calls that parts of a queue may make of its paging, its overflow policy and its hold.
 
 ``ports.QueuePort`` inherits these types, and the queue gives each the class of the part. The
 compiled build leaves this module out: an attribute of a compiled class is declared once, with one

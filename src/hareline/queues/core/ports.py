@@ -1,4 +1,4 @@
-"""What the parts of a queue may call of it; ``part_ports`` has what they may call of each other.
+"""Calls that the parts of a queue may make of it; ``part_ports`` has those of each other.
 
 Lanes, policies, paging and dead letters are handed the queue as a ``QueuePort`` and know nothing
 else of it, so none of them imports ``queues.queue``. The hot path calls some of these methods:

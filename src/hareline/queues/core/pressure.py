@@ -1,4 +1,4 @@
-"""Whether the broker's memory is short.
+"""Flag of the broker: its memory is short.
 
 ``net.memory`` notices, ``window.set_spooling`` sets it for the queues of a virtual host, and each
 queue's paging reads it at the end of its dispatches.

@@ -1,4 +1,4 @@
-"""What a queue counts beside its depths: once for a batch, and never for a message.
+"""Counters of a queue beside its depths: raised once for a batch, and never for a message.
 
 Written by ``books`` and by what answers basic.get. Publishes are a queue's offsets, and
 acknowledgements the entries that were settled and are not counted here; ``counts`` puts it

@@ -1,4 +1,4 @@
-"""Which table of a message's ``x-death`` is that of its first death.
+"""Search for the table of the first death in a message's ``x-death``.
 
 ``operations.targets`` asks for a retry, and the management side for its page of dead letters. A
 death that repeats an earlier one moves its table to the front of ``x-death`` (``history``), so in a

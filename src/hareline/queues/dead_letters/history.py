@@ -1,4 +1,4 @@
-"""What a message's headers say about its deaths: x-death and the headers around it.
+"""History of a message's deaths in its headers: x-death and the headers around it.
 
 ``dead_letters`` calls ``dead_message_of`` for each dead message, ``template`` calls
 ``record_death`` once for all that died alike. The headers are those of RabbitMQ since 3.13

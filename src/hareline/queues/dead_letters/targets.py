@@ -1,4 +1,4 @@
-"""Where the dead messages of a queue go, by the reason of their death.
+"""Targets of the dead messages of a queue, by the reason of their death.
 
 ``broker.making`` works it out once, when the queue is made:
 

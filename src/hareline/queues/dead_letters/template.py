@@ -1,4 +1,4 @@
-"""What dead letters of messages that died alike have in common, made once and remembered.
+"""Template of the dead letters of messages that died alike, made once and remembered.
 
 Called by ``dead_letters`` for each dead message. Messages that were published alike, with the same
 history, and die of the same reason in the same second get the same headers, address and routing

@@ -1,4 +1,4 @@
-"""Which consumer of the selective lane gets which entry: plans hand-overs and carries them out.
+"""Placement of entries on consumers of the selective lane: plans hand-overs and carries them out.
 
 Each entry that comes up in the ordering is looked at once: which selectors are true of it, and who
 has its group. It is planned for a consumer that may have it and has credit, or it is parked and

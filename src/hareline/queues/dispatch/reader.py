@@ -1,4 +1,4 @@
-"""What ``readers`` keeps for one reader and hands to it, and what basic.get sees.
+"""Reader of a queue as ``readers`` keeps it, and the entries that basic.get sees.
 
 A delivery from a non-destructive queue changes nothing there, so what a channel keeps as unacked is
 a ``Reading`` and not the entry. It goes back to the queue's ``ReadingAccount``.               [hot]

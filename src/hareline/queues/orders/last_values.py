@@ -1,4 +1,4 @@
-"""Which older value a new one replaces: the book of a queue with ``x-last-value-key``.
+"""Older values that new ones replace: the book of a queue with ``x-last-value-key``.
 
 Kept by the queue, whatever its ordering: ``last_value_order`` where messages are taken, a log where
 they are only read. A new value stands in the ordering like any other entry, and the queue drops the

@@ -1,4 +1,4 @@
-"""What a sorted queue compares: from the value of a header to a place that Python can sort by.
+"""Keys that a sorted queue compares: from the value of a header to a place that Python can sort by.
 
 Called by ``sorted`` once for each set of properties that it does not remember. A place is a tuple:
 ``(0,)`` for a message without a key, which is before all others, and ``(1, key)``. Invariant: the

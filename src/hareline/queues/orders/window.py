@@ -1,4 +1,4 @@
-"""What of one queue leaves memory, and when.
+"""Paging of one queue: the entries that leave memory, and when.
 
 A queue that is *deep*, beyond two windows, keeps one window near its head as it is. Behind it:
 

@@ -1,4 +1,4 @@
-"""When the entries of one queue expire, and dropping those that did.
+"""Expiry of the entries of one queue.
 
 Called by ``queue``: ``add`` for a new entry, ``drop_expired`` and ``drop_expiring`` around each
 dispatch, ``is_expired`` for what comes back. Nothing is swept and nothing waits for the head of the

@@ -1,4 +1,4 @@
-"""How far readers outside of the broker have come in one stream, and what they keep from dropping.
+"""Positions of readers outside of the broker in one stream, and the messages that they pin.
 
 ``broker.stream_readers`` has one of these for each stream with such readers, which it keeps over
 restarts. ``retention`` asks for the lowest *pinned* offset: from there on messages stay longer,

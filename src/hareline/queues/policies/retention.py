@@ -1,4 +1,4 @@
-"""What a stream keeps: x-max-age and x-max-length-bytes of ``x-queue-type: stream``.
+"""Retention of a stream: x-max-age and x-max-length-bytes of ``x-queue-type: stream``.
 
 ``queues.dispatch.reading`` calls ``drop_old`` before it shows anything to a reader, and
 ``drop_excess`` after all readers had their turn; a timer drops what gets too old in between. The

@@ -1,4 +1,4 @@
-"""What the compiled build needs of the source, and whether this is a compiled build.
+"""Decorators for the compiled build, and whether this is one.
 
 mypyc compiles the modules that ``scripts/compiled_wheel.py`` names; the same source runs
 interpreted. Two decorators tell mypyc what it cannot see, and change nothing in an interpreted
@@ -40,7 +40,7 @@ _WITNESS = ("wire", "decoder")
 
 
 def build() -> str:
-    """What was installed, "compiled" or "pure"; imports nothing to find out."""
+    """Kind of build that was installed, "compiled" or "pure"; imports nothing to find out."""
     package, module = _WITNESS
     spec = PathFinder.find_spec(module, [str(Path(__file__).with_name(package))])
     origin = "" if spec is None or spec.origin is None else spec.origin

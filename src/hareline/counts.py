@@ -121,7 +121,7 @@ class ExchangeCounts(Counts):
 
 @dataclass(slots=True)
 class ChurnCounts(Counts):
-    """What came and went. ``queue_declared``: each queue.declare that was answered."""
+    """Counts of what came and went. ``queue_declared``: each queue.declare that was answered."""
 
     connection_created: int = 0
     connection_closed: int = 0
@@ -151,7 +151,7 @@ class EndedObjects:
 
 @dataclass(slots=True)
 class GoneCounts:
-    """What was counted by channels, queues and connections that are gone."""
+    """Counts made by channels, queues and connections that are gone."""
 
     channels: ChannelCounts = field(default_factory=ChannelCounts)
     queues: QueueCounts = field(default_factory=QueueCounts)
@@ -159,7 +159,7 @@ class GoneCounts:
 
 
 class ReachedLimits:
-    """How often each limit has refused something, or made it wait; docs/limits.md names them."""
+    """Count for each limit of what it refused, or made wait; docs/limits.md names them."""
 
     __slots__ = ("by_limit",)
 
@@ -189,7 +189,7 @@ class BrokerCounts:
 
 
 class VhostCounts:
-    """What is gone of one virtual host; each number counts for its ``broker`` too."""
+    """Counts of what is gone of one virtual host; each number counts for its ``broker`` too."""
 
     __slots__ = ("broker", "gone")
 

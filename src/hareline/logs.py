@@ -1,4 +1,4 @@
-"""How log lines are written: readable lines for a console, or JSON.
+"""Format of log lines: readable lines for a console, or JSON.
 
 Modules ask ``get_logger`` for a logger and log an event of ``hareline.events``. Records go
 through the standard ``logging`` module, like those of libraries; the CLI calls ``configure`` so

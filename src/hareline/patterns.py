@@ -74,7 +74,7 @@ class Pattern:
         return self._compiled.search(name) is not None
 
     def match_of(self, name: str) -> regex.Match[str] | None:
-        """How it matches the whole name; None if it does not. Raises TimeoutError."""
+        """Match of the whole name; None if it does not. Raises TimeoutError."""
         return self._compiled.fullmatch(name, timeout=MATCH_S)
 
     def __eq__(self, other: object) -> bool:
@@ -135,7 +135,7 @@ def check_template(text: str, template: str) -> None:
 
 
 def too_costly(pattern: str) -> str:
-    """Why compiling this pattern would take long, or nothing.
+    """Reason why compiling this pattern would take long, or nothing.
 
     ``regex`` writes out what has to be there several times, and looks at it several times for each
     repetition around it, so the cost is a product.
@@ -207,7 +207,7 @@ def _samples(pattern: str) -> list[str]:
 
 
 def _alternatives(tokens: list[re.Match[str]]) -> list[int]:
-    """How many alternatives there are: in the whole pattern, then in each group of it."""
+    """Numbers of alternatives: in the whole pattern, then in each group of it."""
     counts, open_groups = [1], [0]
     for token in tokens:
         if token["open"]:

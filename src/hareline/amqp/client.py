@@ -177,7 +177,7 @@ def _sharing_texts(properties: Table) -> Table:
 
 
 def blocks_on_channel_flow(properties: Mapping[str, object]) -> bool:
-    """Whether this client is known to hold its publishes back at channel.flow(active=false).
+    """True if this client is known to hold its publishes back at channel.flow(active=false).
 
     Others ignore it, or close the channel over it (amqplib), since RabbitMQ never sends it.
     """

@@ -66,7 +66,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerArguments:
-    """What a consumer asked for, with what its queue's default filters add.
+    """Arguments of a consumer, with what its queue's default filters add.
 
     ``prefetch_count`` None: it did not say, 0: no limit. ``refill_percent``: 1 to 100.
     ``selector`` None: every message. ``priority``: 0 is that of consumers that ask for none,
@@ -190,7 +190,7 @@ def consumer_selector(
 def inherited_filters(
     arguments: Mapping[str, object], queue_arguments: QueueArguments, filter_type: str
 ) -> list[str]:
-    """What the queue's default filters of this type say, but for those that the consumer replaces.
+    """Values of the queue's default filters of this type, but for those that the consumer replaces.
 
     A filter that a consumer brings is registered under its type's name, so it takes the place of
     the default filter of that name, and of no other (Broker-J,
@@ -223,7 +223,7 @@ def _problem(name: str, place: str, problem: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadingArguments:
-    """Where a consumer reads, and whether it takes anything away.
+    """Place where a consumer reads, and whether it takes anything away.
 
     ``is_browser``: it takes nothing from a queue whose other consumers do. ``start``: where a
     browser or a reader of a non-destructive queue begins. ``since_ms``: what arrives before (epoch
@@ -292,7 +292,7 @@ def check_stream_consumer(
     acknowledges: bool,
     is_limited: bool,
 ) -> None:
-    """What RabbitMQ asks of consumers of its streams (rabbit_stream_queue, ``consume``).
+    """Refuse what RabbitMQ refuses to consumers of its streams (rabbit_stream_queue, ``consume``).
 
     Raises NotImplementedMethod for a consumer that does not acknowledge, PreconditionFailed for one
     without a limit: both would be given the whole stream at once.

@@ -38,7 +38,7 @@ from hareline.wire.constants import FRAME_OVERHEAD
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What connection.start says of the broker; ``amqp.product`` chooses the product name.
+    """Properties of the broker in connection.start; ``amqp.product`` chooses the product name.
 
     ``node``: what RabbitMQ calls the name of the node, in metrics, events and over HTTP.
     ``broker_id``: of this run of the broker; a client of several ports can tell whose they are.

@@ -190,7 +190,7 @@ class Handshake:
         )
 
     def takes_close(self, error: AmqpError) -> bool:
-        """Whether the peer is sent connection.close for ``error``: not if it may not speak AMQP.
+        """True if the peer is sent connection.close for ``error``: not if it may not speak AMQP.
 
         That it does is proved by tune-ok (as RabbitMQ has it).
         """

@@ -128,7 +128,7 @@ class UserRate:
 
 
 class PublishRates:
-    """How fast users may publish: their buckets, which outlast their connections.
+    """Limits on the rates of publishing users: their buckets, which outlast their connections.
 
     What is overdrawn is waited for with the socket unread: nothing is refused, no message is lost.
 

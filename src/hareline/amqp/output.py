@@ -316,7 +316,7 @@ class Output:
             self.mark()
 
     def stop_holding(self) -> None:
-        """Whatever is durable, write at the end of the next turn."""
+        """Write at the end of the next turn, whatever is durable."""
         if self._ticket:
             assert self._store is not None
             self._ticket = 0

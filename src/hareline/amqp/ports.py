@@ -73,7 +73,7 @@ class SocketFacts(NamedTuple):
 
 
 class InnerState(NamedTuple):
-    """What the parts of a connection know. ``handshake``: its state, empty after it.
+    """State of the parts of a connection. ``handshake``: its state, empty after it.
 
     ``reasons`` not to read, of ``amqp.input_gate``. ``blocked_ms``: since when a resource alarm
     blocks it, 0 if none does. ``is_stopped``: it waits for full queues.
@@ -181,7 +181,7 @@ class LiveConnection(metaclass=ABCMeta):
     @property
     @abstractmethod
     def channel_count(self) -> int:
-        """How many channels are open, or closing."""
+        """Number of channels that are open, or closing."""
 
     @property
     @abstractmethod

@@ -43,7 +43,7 @@ _OLD_HEADER: Final = b"AMQP\x01\x01"
 
 
 def closes_when_no_route(client_properties: Mapping[str, object]) -> bool:
-    """Whether a client leaves it at the broker's default, or asks for the same.
+    """True if a client leaves it at the broker's default, or asks for the same.
 
     Broker-J takes a flag or its text, and any other text for no.
     """
@@ -56,7 +56,7 @@ def is_qpid(product: str) -> bool:
 
 
 def is_probe(header: bytes) -> bool:
-    """Whether this is a protocol header of AMQP 0-10, 0-9 or 0-8: class 1, instance 1.
+    """True if this is a protocol header of AMQP 0-10, 0-9 or 0-8: class 1, instance 1.
 
     Those of 0-9-1 and 1.0 begin otherwise.
     """

@@ -35,7 +35,7 @@ WAITING_MAX_BYTES: Final = 1_048_576
 
 
 class ReplyQueue(Enqueueing):
-    """Where the replies to one channel go; lives as long as its consumer.
+    """Destination of the replies to one channel; lives as long as its consumer.
 
     ``name`` is the opaque routing key, ``tag`` the consumer tag.
     """
@@ -134,7 +134,7 @@ class ReplyConsumer:
         self._vhost.reply_queues[self.queue.name] = self.queue
 
     def address(self) -> str:
-        """What ``amq.rabbitmq.reply-to`` stands for in a publish on this channel.
+        """Address that ``amq.rabbitmq.reply-to`` stands for in a publish on this channel.
 
         Raises PreconditionFailed while there is no consumer.
         """

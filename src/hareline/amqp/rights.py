@@ -67,7 +67,7 @@ def require_dead_letter_rights(
 
 
 def _needs_topics(access: AccessChecker, exchange: Exchange | None) -> bool:
-    """Whether topic permissions are looked at for what passes messages on to an exchange.
+    """True if topic permissions count for what passes messages on to an exchange.
 
     Another authority is asked about keys of topic exchanges alone, as for publishes, and of what
     does not exist yet, which may become one.

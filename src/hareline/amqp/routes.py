@@ -31,7 +31,7 @@ _ADDRESS_START: Final = 6  # class, method, ticket
 
 
 class Route(KnownRoute):
-    """What a publish method means: where to, and whether it must arrive.
+    """Meaning of a publish method: the destinations, and whether it must arrive.
 
     ``is_dynamic``: the queues depend on the message, ``queues`` is empty and ``exchange`` is asked
     for each one. ``archives`` are those of the exchanges on the way. ``exchange`` is None for a

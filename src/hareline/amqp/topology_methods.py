@@ -206,7 +206,7 @@ def declare_queue(channel: Channel, method: commands.Queue.Declare) -> None:
 
 
 def _owner(channel: Channel, method: commands.Queue.Declare) -> object | None:
-    """Whose the queue is exclusively.
+    """Owner of an exclusive queue; None if it is not exclusive.
 
     A durable one is RabbitMQ's clients' as long as their connection lasts, and so not durable at
     all; for Qpid's it is a durable subscription, which their client id owns.

@@ -103,7 +103,7 @@ class Transaction:
         return [entry for settlement in self._settlements for _, entry in settlement.deliveries]
 
     def commit(self, store: MessageStore, clock: Clock, unacked: UnackedDeliveries) -> Commit:
-        """What is to be carried out; the transaction is empty then.
+        """Work that the transaction is to carry out; it is empty then.
 
         ``unacked`` counts what is settled otherwise than by an acknowledgement.
 

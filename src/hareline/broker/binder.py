@@ -173,7 +173,7 @@ class Binder:
         return [each.source for each in leaving]
 
     def _take_filtered(self, bindings: Bindings) -> Mapping[Binding, FilteredDestination]:
-        """What is matched for those with a selector; equal bindings of a new end may come soon."""
+        """Destinations to match for bindings with a selector; equal ones of a new end may come."""
         if not self._filtered:
             return {}
         return {each: self._filtered.pop(each) for each in bindings if each in self._filtered}
@@ -247,7 +247,7 @@ class Binder:
 def _place(
     binding: Binding,
 ) -> tuple[str, DestinationKind, str, str, Mapping[str, object]]:
-    """What identifies a binding in the definitions."""
+    """Identity of a binding in the definitions."""
     return (
         binding.source,
         binding.kind,

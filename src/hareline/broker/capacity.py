@@ -208,7 +208,7 @@ class VhostCapacity:
 
 
 def is_within(arguments: Mapping[str, object], limit_octets: int) -> bool:
-    """Whether a table has no more octets in a frame, behind its length; any number counts as 9.
+    """True if a table has no more octets in a frame, behind its length; any number counts as 9.
 
     It looks no further than the limit, since a table of one frame may have 40,000 values.
     """

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Doer(NamedTuple):
-    """Who does something. ``address``: host and port of the client; empty where not known.
+    """Author of a change. ``address``: host and port of the client; empty where not known.
 
     ``backend``: who has let the user in.
     """
@@ -44,7 +44,7 @@ class ChangeRecorder(metaclass=ABCMeta):
         self.doer = NOBODY
 
     def acting(self, doer: Doer) -> Acting:
-        """What happens within it is done by this one."""
+        """Name the author of the changes made within it."""
         return Acting(self, doer)
 
     @abstractmethod

@@ -56,7 +56,7 @@ _KEEPS: Final = {"default": KEEPS_PERSISTENT, "always": KEEPS_ALL, "never": KEEP
 
 @dataclass(frozen=True, slots=True)
 class ExchangeDeclaration:
-    """What a client asks for with exchange.declare.
+    """Request of a client by exchange.declare.
 
     ``is_lenient``: an existing exchange only needs to be of the same type (Broker-J).
     """
@@ -72,7 +72,7 @@ class ExchangeDeclaration:
 
 @dataclass(frozen=True, slots=True)
 class QueueDeclaration:
-    """What a client asks for with queue.declare.
+    """Request of a client by queue.declare.
 
     ``owner`` of an exclusive queue: the declaring connection, or the ``ClientOwner`` that stands
     for it and those to come; otherwise None. ``is_server_named``: the broker made the name, so it

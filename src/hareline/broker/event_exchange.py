@@ -81,12 +81,12 @@ class EventExchange:
 
     @property
     def is_wanted(self) -> bool:
-        """Whether anything is bound to the exchange."""
+        """True if anything is bound to the exchange."""
         return self._bindings is not None and self._bindings.has_source(EVENT_EXCHANGE)
 
     @contextmanager
     def acting(self, user: str) -> Iterator[None]:
-        """What happens meanwhile is done by this user."""
+        """Name the user who does what happens meanwhile."""
         before, self.actor = self.actor, user
         try:
             yield

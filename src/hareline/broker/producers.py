@@ -26,7 +26,7 @@ REPORT_INTERVAL_MS: Final = 60_000
 
 
 class PublishNumber(NamedTuple):
-    """What a publisher says of a message: who sends it, and as which one."""
+    """Number that a publisher gives a message: its name, and the place in its sequence."""
 
     producer_id: bytes
     sequence: int

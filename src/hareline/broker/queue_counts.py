@@ -11,7 +11,7 @@ from hareline.queues.books import QueueBooks
 
 
 def queue_counts(queue: QueueBooks) -> QueueCounts:
-    """What has happened to the messages of a queue since the broker started."""
+    """Counts of the messages of a queue since the broker started."""
     tally = queue.tally
     automatic = tally.automatic + tally.reading - tally.reading_acks
     acks = queue.settled_count - tally.automatic - tally.dropped - tally.get_no_ack

@@ -43,7 +43,7 @@ LISTED_MAX: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What one binding does with the message, and why."""
+    """Effect of one binding on the message, and its reason."""
 
     binding: Binding
     outcome: Outcome

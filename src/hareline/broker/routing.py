@@ -162,7 +162,7 @@ class Routing:
 
     @property
     def address_count(self) -> int:
-        """How many addresses are interned now, at most ``ADDRESSES_MAX``."""
+        """Number of addresses interned now, at most ``ADDRESSES_MAX``."""
         return len(self._addresses)
 
     def mark_changed(self) -> None:
@@ -170,7 +170,7 @@ class Routing:
         self.version += 1
 
     def mark_publishers(self) -> None:
-        """From now on addresses say who publishes to them, because no-local asks for it."""
+        """Note in addresses from now on who publishes to them, because no-local asks for it."""
         if not self.marks_publishers:
             self.marks_publishers = True
             self.version += 1

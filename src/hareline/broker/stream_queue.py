@@ -62,7 +62,7 @@ class Stream:
 
     @property
     def first_arrival_ms(self) -> int | None:
-        """When the oldest message arrived; None if there is none."""
+        """Arrival of the oldest message; None if there is none."""
         entry = self._order.peek()
         return None if entry is None else entry.message.arrival_ms
 
@@ -76,7 +76,7 @@ class Stream:
         return self._order.positions(start, end)
 
     def entries(self, start: int, end: int) -> list[QueueEntry]:
-        """What is there of a range, as objects; for queues that no store keeps."""
+        """Entries of a range that are there, as objects; for queues that no store keeps."""
         return self._order.entries_between(start, end)
 
     def offset_since(self, arrival_ms: int) -> int:

@@ -48,7 +48,7 @@ _INT32_MAX: Final = (1 << 31) - 1
 
 
 class Origin(NamedTuple):
-    """Where a message came from or goes to: connection, channel number and user."""
+    """Client that a message came from or goes to: connection, channel number and user."""
 
     connection: str
     channel: int
@@ -237,7 +237,7 @@ def _short(key: str) -> str:
 
 
 class Tap:
-    """What one channel tells the firehose; it is there while the firehose is on."""
+    """Reports of one channel to the firehose; it is there while the firehose is on."""
 
     __slots__ = ("_firehose", "_origin")
 

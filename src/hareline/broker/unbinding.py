@@ -65,7 +65,7 @@ class Unbinding:
             self._later.add(leaving)
 
     def __len__(self) -> int:
-        """How many are still to be taken out."""
+        """Number of those still to be taken out."""
         return sum(len(each.bindings) for each in self._later.waiting)
 
 

@@ -46,7 +46,7 @@ def generated_name(prefix: str) -> str:
 
 
 def audit_only(name: str, vhost_name: str) -> str:
-    """Why clients may not write to this queue."""
+    """Reason why clients may not write to this queue."""
     return (
         f"only the broker publishes to queue '{name}' in vhost '{vhost_name}', its audit stream, "
         "while the virtual host's option 'audit' is on"
@@ -132,7 +132,7 @@ class VirtualHost:
 
     @property
     def max_queues(self) -> int | None:
-        """How many queues there may be; None: no limit."""
+        """Limit on the number of queues; None: no limit."""
         return self.capacity.max_queues
 
     @max_queues.setter

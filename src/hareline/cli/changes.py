@@ -371,7 +371,7 @@ def imported(api: Api, vhost: str | None, definitions: Any, what: str) -> Any:
 
 
 def notes_of(report: Any) -> list[str]:
-    """What the broker could not carry over: a line for each thing, with the reason."""
+    """Notes on what the broker could not carry over: a line for each thing, with the reason."""
     rows = report.get("left_out") or [] if isinstance(report, dict) else []
     notes = []
     for each in rows:

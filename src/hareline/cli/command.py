@@ -163,7 +163,7 @@ CONNECTION_OPTIONS: Final = (
 
 
 class Session:
-    """What a command works with: the broker to ask, and where its result goes.
+    """Session of a command: the broker to ask, and where its result goes.
 
     ``vhost``: the virtual host that was named, or None.
     """

@@ -203,7 +203,7 @@ def _has_passwords(settings: Settings) -> bool:
 
 
 def check_ports(settings: Settings, *, is_broker_here: bool) -> Iterator[Finding]:
-    """Whether the ports can be listened on, or have the broker on them already."""
+    """Check that the ports can be listened on, or have the broker on them already."""
     wanted = [("listeners", each.bind, each.port) for each in settings.listeners]
     if settings.listener.enabled:
         wanted.insert(0, ("listener", settings.listener.bind, settings.listener.port))
@@ -249,7 +249,7 @@ def _listening_problem(bind: str, port: int) -> int | None:
 
 
 def check_data_directory(settings: Settings) -> Iterator[Finding]:
-    """Whether the data directory can be used, and how much room there is."""
+    """Check that the data directory can be used and has room."""
     if settings.storage.kind == "memory":
         yield warning(
             "data directory",
@@ -348,7 +348,7 @@ def broker_process(settings: Settings) -> int | None:
 
 
 def check_journal(settings: Settings, *, is_broker_here: bool) -> Iterator[Finding]:
-    """Whether all of the journal can be read; only while no broker runs."""
+    """Check that all of the journal can be read; only while no broker runs."""
     journal = Path(settings.data_dir) / "journal"
     if settings.storage.kind == "memory" or not journal.exists():
         return
@@ -369,7 +369,7 @@ def check_journal(settings: Settings, *, is_broker_here: bool) -> Iterator[Findi
 
 
 def newest_file_s(settings: Settings) -> float | None:
-    """When the newest file of the journal was written, or None."""
+    """Time at which the newest file of the journal was written, or None."""
     journal = Path(settings.data_dir) / "journal"
     try:
         times = [each.stat().st_mtime for each in journal.iterdir()]
@@ -577,7 +577,7 @@ def _size(node: Mapping[str, Any], key: str) -> str:
 
 
 def check_amqp(target: Target) -> Iterator[Finding]:
-    """Whether an AMQP broker answers at the address for clients, whose certificate is trusted."""
+    """Check that an AMQP broker with a trusted certificate answers at the address for clients."""
     try:
         with _connected(target) as connection:
             connection.sendall(_HEADER)

@@ -21,7 +21,7 @@ from hareline.errors import ConfigurationError, HarelineError
 
 
 class ExitStatus(IntEnum):
-    """What the shell sees; docs/cli.md has these as a table."""
+    """Exit status for the shell; docs/cli.md has these as a table."""
 
     OK = 0, "done; also when the reader of a pipe has closed it"
     FAILED = 1, "the broker refused it, or it was done in part, or a check failed"

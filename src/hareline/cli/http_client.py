@@ -111,7 +111,7 @@ class Api:
         )[1]
 
     def liveness(self) -> str:
-        """What the broker says of itself without a login: ok, stopping or failed."""
+        """State of the broker, told without a login: ok, stopping or failed."""
         with self._errors_of_sockets():
             response = self._sent("GET", "/health", None, {}, False)
             octets = response.read()

@@ -43,7 +43,7 @@ _directory = argument(
 
 
 class Way(StrEnum):
-    """How to mend."""
+    """Manner of a repair."""
 
     skip = "skip"
     truncate = "truncate"
@@ -141,7 +141,7 @@ def repair(directory: Path | None, way: Way, apply: bool) -> None:
 
 
 def verified(data_dir: Path) -> list[str]:
-    """What is wrong with a journal, a line for each place. Raises StoreError while it is in use."""
+    """Faults of a journal, a line for each place. Raises StoreError while it is in use."""
     from hareline.storage.journal import inspect
     from hareline.storage.journal.files import Files
 
@@ -154,7 +154,7 @@ def verified(data_dir: Path) -> list[str]:
 
 
 class _Definitions(NamedTuple):
-    """What the broker's definitions say of its journal, as far as they can be read.
+    """Facts of the broker's definitions about its journal, as far as they can be read.
 
     ``queue_names``: by queue id, with the virtual host. ``newest_segment``: 0 if not known.
     """

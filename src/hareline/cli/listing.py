@@ -131,7 +131,7 @@ def chosen_columns(text: str | None, resource: Resource) -> list[Column]:
 
 @dataclass(frozen=True)
 class Query:
-    """What a list command was asked for."""
+    """Request to a list command."""
 
     resource: Resource
     vhost: str | None = None

@@ -453,7 +453,7 @@ def _print_seen(session: Session, message: dict[str, Any], *, is_body: bool) -> 
 
 
 def _arguments(session: Session, channel: Any, queue: str, start: str) -> dict[str, Any]:
-    """What makes the consumer a reader that begins there."""
+    """Arguments that make the consumer a reader that begins there."""
     if not _is_hareline(channel):
         # Elsewhere a consumer of anything but a stream would take the messages.
         path = path_of("queues", session.one_vhost, queue)
@@ -471,7 +471,7 @@ def _arguments(session: Session, channel: Any, queue: str, start: str) -> dict[s
 
 
 def _is_hareline(channel: Any) -> bool:
-    """Whether the broker knows browsers; as its product it may give RabbitMQ's name."""
+    """True if the broker knows browsers; as its product it may give RabbitMQ's name."""
     properties = getattr(channel.connection._impl, "server_properties", None) or {}
     brand = properties.get("brand", "")
     return (brand.decode() if isinstance(brand, bytes) else str(brand)).startswith("Hareline")

@@ -145,7 +145,7 @@ def value_at(row: Any, path: str) -> Any:
 
 
 class Output:
-    """Where a command's result goes. ``is_json``: --json was given."""
+    """Output of a command's result. ``is_json``: --json was given."""
 
     def __init__(self, *, is_json: bool = False) -> None:
         self.is_json = is_json

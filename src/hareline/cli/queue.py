@@ -128,7 +128,7 @@ def unknown_as_sentence(session: Session, operation: str) -> Iterator[None]:
 
 
 def _is_no_route(error: Refused) -> bool:
-    """Whether a 404 means the path: RabbitMQ says of a queue that is gone `Object Not Found`."""
+    """True if a 404 means the path: RabbitMQ says of a queue that is gone `Object Not Found`."""
     answer = error.answer if isinstance(error.answer, dict) else {}
     return error.code == _NOT_FOUND and answer.get("reason") == '"Not Found"\n'
 
@@ -367,7 +367,7 @@ def _opened(file: Path) -> Iterator[Any]:
 
 
 def _selection(asked: dict[str, Any]) -> dict[str, Any]:
-    """Which messages, as the body has it. Raises CommandFailed if nothing was said."""
+    """Selection of messages, as the body has it. Raises CommandFailed if nothing was said."""
     given = {name: asked[name] for name in ("selector", "offsets", "limit", "all")}
     given = {name: value for name, value in given.items() if value not in (None, (), False)}
     if not given:

@@ -347,7 +347,7 @@ def _blame(reading: Reading, option: str, problem: str) -> str:
 
 
 def _reason(error: OSError) -> str:
-    """What the system refused, as a sentence without the errno."""
+    """Refusal of the system, as a sentence without the errno."""
     if isinstance(error, FileExistsError | NotADirectoryError):
         return f"{error.filename}: not a directory"
     if error.filename is not None:

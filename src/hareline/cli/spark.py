@@ -399,7 +399,7 @@ def _spark(
 
 
 def _sentence(error: SparkSideError) -> str:
-    """What an error says; the code in front is for those who read Spark's logs."""
+    """Text of an error; the code in front is for those who read Spark's logs."""
     if isinstance(error, EnvironmentMissing) or type(error) is SparkSideError:
         return str(error).partition("] ")[2]
     return str(error)

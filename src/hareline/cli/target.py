@@ -66,7 +66,7 @@ _READABLE_BY_OTHERS: Final = 0o077
 
 @dataclass(frozen=True)
 class Names:
-    """What the flags and variables of a broker are called, for errors and to read them."""
+    """Names of the flags and variables of a broker, for errors and to read them."""
 
     url: str = "--url"
     amqp_url: str = "--amqp-url"
@@ -79,7 +79,7 @@ class Names:
 
 @dataclass(frozen=True)
 class Flags:
-    """What the command line says."""
+    """Values from the command line."""
 
     target: str | None = None
     url: str | None = None
@@ -93,7 +93,7 @@ class Flags:
 
 @dataclass(frozen=True)
 class Address:
-    """Where to connect, without the login. ``path``: a prefix of all paths, for HTTP."""
+    """Address to connect to, without the login. ``path``: a prefix of all paths, for HTTP."""
 
     scheme: str
     host: str
@@ -162,7 +162,7 @@ class Target:
 
 @dataclass(frozen=True)
 class _Level(Flags):
-    """What one source says, and the names of the flag, variable or key to blame."""
+    """Values from one source, and the names of the flag, variable or key to blame."""
 
     http_url: str | None = None
     password: str | None = None
@@ -219,7 +219,7 @@ def _paired(
 
 
 def _default_url(environ: Mapping[str, str], prefix: str) -> str:
-    """Where the broker is if nothing says so: on this machine, as a container's variables say."""
+    """Default place of the broker: on this machine, as a container's variables say."""
     port = environ.get(f"{prefix}MANAGEMENT__PORT", "")
     return f"http://127.0.0.1:{port}" if port.isascii() and port.isdecimal() else DEFAULT_URL
 
@@ -290,7 +290,7 @@ def _of_environment(environ: Mapping[str, str], prefix: str) -> _Level:
 
 
 def config_file(environ: Mapping[str, str]) -> Path:
-    """Where the client's file is, or would be."""
+    """Path of the client's file, which may not be there."""
     if named := environ.get("HARELINE_CLIENT_CONFIG"):
         return Path(named).expanduser()
     folder = environ.get("XDG_CONFIG_HOME") or "~/.config"

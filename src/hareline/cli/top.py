@@ -52,7 +52,7 @@ CONNECTION_ORDERS: Final = {
 
 @dataclass
 class View:
-    """What the user wants to see. ``table``: `queues` or `connections`."""
+    """Choices of the user. ``table``: `queues` or `connections`."""
 
     table: str = "queues"
     queue_order: str = "i"
@@ -113,7 +113,7 @@ def columns_of(view: View, width: int) -> list[Column]:
 
 
 def read(api: Api, view: View, row_count: int, width: int) -> Snapshot:
-    """What the screen shows now; a refusal becomes ``problem``. Raises for a refused login."""
+    """Contents of the screen now; a refusal becomes ``problem``. Raises for a refused login."""
     title = view.orders[view.order]
     try:
         overview = api.get(path_of("overview"))

@@ -85,7 +85,7 @@ class ChunkBuilder:
         self._large_directory = large_directory
 
     def build(self, build: Build) -> tuple[Built, list[Piece]]:
-        """What was built, and the octets of the chunk in pieces."""
+        """Report of what was built, and the octets of the chunk in pieces."""
         metas: list[bytes] = []
         bodies: list[bytes] = []
         arrivals = array("Q")

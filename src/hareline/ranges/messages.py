@@ -1,4 +1,4 @@
-"""What the broker and its reader process say to each other, over one socket.
+"""Messages of the broker and its reader process to each other, over one socket.
 
 Each message is a length, a kind and a payload. The broker names each answer by a number of its own;
 with ``BEGIN`` goes the socket of the client, as a file descriptor.
@@ -102,7 +102,7 @@ def encode_build(number: int, build: Build) -> bytes:
 
 
 def decode_build(payload: bytes) -> Build:
-    """What is to be built."""
+    """Parts of a ``BUILD``."""
     places = array("Q")
     places.frombytes(payload[_BUILD.size :])
     first_offset, limit_bytes = _BUILD.unpack_from(payload)
@@ -116,6 +116,6 @@ def encode_built(number: int, built: Built) -> bytes:
 
 
 def decode_built(payload: bytes) -> Built:
-    """What was built."""
+    """Parts of a ``BUILT``."""
     count, size_bytes = _BUILT.unpack_from(payload)
     return Built(count, size_bytes, payload[_BUILT.size :].decode())

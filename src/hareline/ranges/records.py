@@ -106,7 +106,7 @@ class RecordReader:
 
 
 def _window_bytes(places: array[int], index: int) -> int:
-    """How much to read at once: as far as the places go on close by."""
+    """Octets to read at once: as far as the places go on close by."""
     place, last = places[index], places[-1]
     if place < last < place + WINDOW_BYTES:
         return last - place + _SINGLE_BYTES

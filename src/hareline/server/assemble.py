@@ -137,7 +137,7 @@ def endpoints(
 
 
 def identity(settings: Settings) -> Identity:
-    """What connection.start tells of the broker."""
+    """Identity of the broker in connection.start."""
     return Identity(
         product=settings.identity.product,
         version=settings.identity.version,
@@ -150,7 +150,7 @@ def identity(settings: Settings) -> Identity:
 
 
 def limits(settings: Settings) -> Limits:
-    """What one peer may ask of the broker."""
+    """Limits on what one peer may ask of the broker."""
     delay_s = settings.auth.failure_delay_s
     names = [each.name for each in fields(Limits) if each.name != "authentication_failure_delay_s"]
     given: dict[str, Any] = {name: getattr(settings.limits, name) for name in names}
@@ -158,7 +158,7 @@ def limits(settings: Settings) -> Limits:
 
 
 def mechanisms(settings: Settings, started_with: Settings) -> MechanismRegistry:
-    """How clients may log in.
+    """Mechanisms by which clients may log in.
 
     ``started_with``: decides until the next restart which mechanisms are on, and whom certificates
     stand for.
@@ -183,7 +183,7 @@ def set_capacity(capacity: BrokerCapacity, settings: Settings) -> None:
 
 
 def storage_options(settings: Settings) -> StorageOptions:
-    """Where messages and definitions are kept, and when they count as safe."""
+    """Place of messages and definitions, and when they count as safe."""
     journal = settings.journal
     return StorageOptions(
         data_dir=settings.data_dir,
@@ -257,7 +257,7 @@ def users(settings: Settings, started_with: Settings) -> list[User]:
 
 
 def origins(settings: Settings, started_with: Settings) -> Origins:
-    """What the settings name, and so decide over what is administered at run time."""
+    """Names in the settings, which decide over what is administered at run time."""
     given = settings.model_fields_set
     return Origins(
         where=settings.came_from,

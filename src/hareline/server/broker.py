@@ -298,7 +298,7 @@ class Broker:
 
     @property
     def administration(self) -> Administration:
-        """What is administered at run time; there once the broker has started."""
+        """Administration at run time; there once the broker has started."""
         assert self._administration is not None, "start first"
         return self._administration
 

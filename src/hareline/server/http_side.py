@@ -50,7 +50,7 @@ from hareline.storage.interface import MessageStore
 
 @dataclass(frozen=True, slots=True)
 class BrokerParts:
-    """What the HTTP side is given. ``storage`` None: nothing is kept on disk.
+    """Parts of the broker given to the HTTP side. ``storage`` None: nothing is kept on disk.
 
     What may change while the broker runs is a function. ``listening``: the AMQP listeners, with the
     ports that they have, and ``listeners`` what listens there. ``statistics``: what is sampled and
@@ -178,7 +178,7 @@ class HttpSide:
         return self._proxy_door.front(behind)
 
     def _websocket_door(self, proxies: Networks) -> WebSocketDoor | None:
-        """Where clients come in by WebSocket; None if that is switched off."""
+        """Entrance of clients by WebSocket; None if that is switched off."""
         parts = self._parts
         if not parts.settings().websocket.enabled:
             return None
@@ -198,7 +198,7 @@ class HttpSide:
         )
 
     def _make_changes(self) -> ChangeKeeper:
-        """What changes from now on is noted, beside what earlier runs have kept."""
+        """Record of the changes from now on, beside what earlier runs have kept."""
         parts, context = self._parts, self._parts.context
         storage = parts.storage
         log = ChangeLog(lambda: int(time.time() * 1000), context.vhosts, parts.report)
@@ -214,7 +214,7 @@ class HttpSide:
         return keeper
 
     def health(self) -> Health:
-        """How the broker is now."""
+        """State of the broker now."""
         alarms, store = self._parts.context.alarms, self._parts.store
         reasons = [alarms.reason if alarms.is_on else "", store.refusal]
         is_stopping = self._parts.is_stopping()

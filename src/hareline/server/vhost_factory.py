@@ -103,7 +103,7 @@ class VhostFactory:
         return vhost
 
     def _audit_of(self, settings: VhostSettings) -> AuditRecorder | None:
-        """What records the audit of a virtual host; None: it has none."""
+        """Recorder of the audit of a virtual host; None: it has none."""
         if not settings.audit_share:
             return None
         alarms, store = self._context.alarms, self._store

@@ -40,7 +40,7 @@ ARGON2ID_LANES: Final = range(1, 17)
 
 
 class Auth(Section):
-    """How clients prove who they are. Users themselves are listed under [[users]]."""
+    """Proof that clients give of who they are. Users themselves are listed under [[users]]."""
 
     mechanisms: Mechanisms = option(
         ("PLAIN", "AMQPLAIN", "SCRAM-SHA-256"),
@@ -96,7 +96,7 @@ class Auth(Section):
 
 
 class ExternalUser(Section):
-    """Whom names in certificates stand for, by EXTERNAL. The first entry that matches decides."""
+    """Users that names in certificates stand for, by EXTERNAL. The first match decides."""
 
     match: PermissionPattern = option(
         ..., "Regular expression that the whole name has to match.", min_length=1
@@ -114,7 +114,7 @@ class ExternalUser(Section):
 
 
 class Permission(Section):
-    """What a user may do in one virtual host.
+    """Permissions of a user in one virtual host.
 
     The patterns are searched for anywhere in a resource's name, so `^` and `$` matter; an empty
     one permits nothing.

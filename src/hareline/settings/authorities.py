@@ -203,7 +203,7 @@ class Ldap(Section):
 
 
 class LdapGroup(Section):
-    """What members of a group get; a member of several gets what any of them permits."""
+    """Permissions of the members of a group; a member of several gets what any of them permits."""
 
     dn: str = option(..., "Distinguished name of the group.")
     tags: tuple[str, ...] = option((), "Roles, as those of a user.")

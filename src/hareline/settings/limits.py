@@ -16,7 +16,7 @@ MESSAGE_MAX_BYTES: Final = 536_870_912
 
 
 class Limits(Section):
-    """What one peer may ask of the broker."""
+    """Limits on what one peer may ask of the broker."""
 
     frame_max_bytes: Octets = option(
         131_072,

@@ -27,7 +27,7 @@ from hareline.settings.values import (
 
 
 class Listener(Section):
-    """Where AMQP clients connect."""
+    """Ports for AMQP clients."""
 
     enabled: bool = option(
         True, "Whether this port, without TLS, is opened; [tls] and [[listeners]] have others."
@@ -65,7 +65,7 @@ class FurtherListener(Section):
 
 
 class Management(Section):
-    """Where the HTTP interface listens."""
+    """Port of the HTTP interface."""
 
     enabled: bool = option(True, "Whether the HTTP interface is started at all.")
     http: bool = option(
@@ -91,7 +91,7 @@ class Management(Section):
 
 
 class Metrics(Section):
-    """Whether Prometheus may ask for metrics, and where."""
+    """Metrics for Prometheus, and their port."""
 
     enabled: bool = option(
         True,
@@ -123,7 +123,7 @@ class Events(Section):
 
 
 class Identity(Section):
-    """What the broker says it is.
+    """Names that the broker gives itself.
 
     Clients decide by product and version which features they use, so the defaults name the
     RabbitMQ release whose behaviour this broker follows. Its own name goes into further properties.

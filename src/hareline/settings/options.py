@@ -38,7 +38,7 @@ from hareline.settings.vhosts import VirtualHost
 
 
 class Shutdown(Section):
-    """How the broker stops."""
+    """Deadlines of the stop of the broker."""
 
     deadline_s: float = option(
         10.0,

@@ -21,7 +21,7 @@ DISK_AT_MOST_BYTES: Final = 1 << 30
 
 
 class Memory(Section):
-    """When publishers are blocked because memory runs short."""
+    """Thresholds at which publishers are blocked because memory runs short."""
 
     watermark: Watermark = option(
         0.6,
@@ -50,7 +50,7 @@ class Memory(Section):
 
 
 class Storage(Section):
-    """Whether what is declared durable and what is published persistent outlives the process."""
+    """Storage of what is declared durable and what is published persistent."""
 
     kind: StorageKind = option(
         "journal",
@@ -60,7 +60,7 @@ class Storage(Section):
 
 
 class Journal(Section):
-    """Where persistent messages are, and when they count as safe."""
+    """Place of persistent messages, and when they count as safe."""
 
     sync: JournalSync = option(
         "always",
@@ -98,7 +98,7 @@ class Journal(Section):
 
 
 class Disk(Section):
-    """When publishers are blocked because the disk of data_dir runs full."""
+    """Thresholds at which publishers are blocked because the disk of data_dir runs full."""
 
     free_watermark: DiskWatermark = option(
         "auto",

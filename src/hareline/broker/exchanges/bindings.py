@@ -135,7 +135,7 @@ class BindingTable:
         return source in self._by_source
 
     def count_from(self, source: str) -> int:
-        """How many bindings this exchange is the source of."""
+        """Number of bindings that this exchange is the source of."""
         return sum(map(len, self._by_source.get(source, {}).values()))
 
     def __contains__(self, binding: Binding) -> bool:

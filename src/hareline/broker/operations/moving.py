@@ -122,7 +122,7 @@ def _transfer_one(
     outcome: Outcome,
     is_copy: bool,
 ) -> str:
-    """Why the message stays, or nothing if it is done or was not there any more."""
+    """Reason why the message stays, or nothing if it is done or was not there any more."""
     if message is None:
         return UNREADABLE
     there = _there(queue, entry, outcome)

@@ -51,7 +51,7 @@ REASONS: Final = {
 
 
 class Place(NamedTuple):
-    """Which queues get a message, under which address; ``refusal``: or why they do not."""
+    """Queues that get a message, and its address there; ``refusal``: or why they do not."""
 
     queues: tuple[Queue, ...] = ()
     address: Address | None = None
@@ -68,7 +68,7 @@ class Target(metaclass=ABCMeta):
 
     @abstractmethod
     def place_of(self, message: Message) -> Place:
-        """Where this message goes."""
+        """Place for this message."""
 
     def _checked(self, place: Place, message: Message) -> Place:
         """The place, or why its queues do not take the message."""
@@ -213,7 +213,7 @@ def _is_kept(queue: Enqueueing, position: int) -> bool:
 
 
 def _is_short(name: str) -> bool:
-    """Whether a name or routing key has room in a frame."""
+    """True if a name or routing key has room in a frame."""
     return len(name.encode("utf-8", "surrogateescape")) <= NAME_MAX_OCTETS
 
 

@@ -92,7 +92,7 @@ _UNITS: Final = {"x-max-length": "messages", "x-max-length-bytes": "octets"}
 
 
 def shortage(api: Api) -> str:
-    """What the broker here is short of, so that it takes no message; empty if of nothing.
+    """Resource that the broker here is short of, so that it takes no message; empty if of nothing.
 
     Raises CommandFailed.
     """
@@ -123,7 +123,7 @@ class Room:
         self._limits = _limits(effective) if _key(self._policy) not in _HARMLESS else {}
 
     def problem_with(self, count: int, size_bytes: int) -> str:
-        """Why a batch of this size cannot be put into the queue; empty if it can."""
+        """Reason why a batch of this size cannot be put into the queue; empty if it can."""
         if not self._limits:
             return ""
         row = self._api.get(self._path, {"columns": ",".join(_USED.values())})

@@ -374,7 +374,7 @@ def notes_queue(stream: str) -> str:
 
 @dataclass(slots=True)
 class Result:
-    """How it went with one queue. ``problem``: empty if all of it was moved."""
+    """Outcome for one queue. ``problem``: empty if all of it was moved."""
 
     queue: SourceQueue
     moved: int
@@ -420,7 +420,7 @@ class _Movers:
         self._mover: Mover | None = None
 
     def of(self, vhost: str) -> Mover:
-        """What moves queues of a virtual host. Raises CommandFailed."""
+        """Mover of the queues of a virtual host. Raises CommandFailed."""
         if self._mover is None or vhost != self._vhost:
             self.close()
             self._mover, self._vhost = Mover(*self._ends, vhost), vhost

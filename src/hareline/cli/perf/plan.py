@@ -17,8 +17,11 @@ _WORDS: Final = ("red", "green", "blue", "north", "south", "east", "west")
 
 
 class Pattern(StrEnum):
-    """Who gets what. work: one queue, each message once; fanout: all consumers get all messages;
-    request: each message is answered, and the round trip is measured."""
+    """Distribution of messages.
+
+    work: one queue, each message once; fanout: all consumers get all messages; request: each
+    message is answered, and the round trip is measured.
+    """
 
     work = "work"
     fanout = "fanout"
@@ -59,7 +62,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Part:
-    """What one process does: ``roles`` with the number of each producer or consumer."""
+    """Part of one process in a run: ``roles`` with the number of each producer or consumer."""
 
     roles: tuple[tuple[Role, int], ...]
     plan: Plan

@@ -91,7 +91,7 @@ def result_of(plan: Plan, counters: Iterable[Any], seconds: float, roles: dict[s
 
 
 def why_nothing_moved(result: dict[str, Any]) -> str:
-    """Why no message came to a queue or a consumer; empty if one did."""
+    """Reason why no message came to a queue or a consumer; empty if one did."""
     taken = result["confirmed"] > result["returned"]
     if not result["in_flight"] and not result["consumers"]:  # nothing says more
         taken = bool(result["sent"])

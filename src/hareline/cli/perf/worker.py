@@ -30,7 +30,7 @@ _DIRECT_REPLY: Final = "amq.rabbitmq.reply-to"
 
 
 class Counters:
-    """What one role has done; ``latency`` is of what a consumer got, or of round trips.
+    """Counts of one role; ``latency`` is of what a consumer got, or of round trips.
 
     ``blocked``: why the broker blocks the connection now, empty if it does not.
     """
@@ -127,7 +127,7 @@ class Producer(Client):
 
     @property
     def is_done(self) -> bool:
-        """Whether it has sent all that it has to, and all of it is answered."""
+        """True if it has sent all that it has to, and all of it is answered."""
         has_sent_all = self._is_stopped or 0 < self.plan.count <= self._next
         return has_sent_all and not self._in_flight()
 

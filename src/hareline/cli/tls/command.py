@@ -113,7 +113,7 @@ def _make(
 
 
 def _own_names() -> list[str]:
-    """How this machine's own clients, and those of its network, reach it."""
+    """Names by which this machine's own clients, and those of its network, reach it."""
     names = ["localhost", socket.gethostname()[:_HOST_MAX], "127.0.0.1", "::1"]
     return list(dict.fromkeys(names))
 
@@ -139,7 +139,7 @@ def _replace(path: Path, octets: bytes, mode: int) -> None:
 
 
 def _settings(directory: Path) -> list[str]:
-    """What to write into the broker's settings, and what to tell clients."""
+    """Lines for the broker's settings, and for clients."""
     return [
         "# settings of the broker: amqps on 5671 and https on 15671",
         "[tls]",

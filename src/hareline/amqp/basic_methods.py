@@ -11,11 +11,9 @@ from collections.abc import Mapping
 from hareline.amqp.channel import Channel
 from hareline.amqp.consumer_arguments import (
     ConsumerArguments,
-    ReadingArguments,
     check_not_stream,
     check_stream_consumer,
     read_consumer_arguments,
-    read_reading_arguments,
 )
 from hareline.amqp.consuming import AuditedConsumer, ChannelConsumer, prefetch_for_consumer
 from hareline.amqp.internal_events import on_consumer
@@ -55,21 +53,15 @@ def consume(channel: Channel, method: commands.Basic.Consume) -> None:
         queue_arguments,
         queue=queue_name,
         vhost=channel.vhost.name,
-        dialect=channel.dialect,
-    )
-    reading = read_reading_arguments(
-        arguments,
-        queue_arguments,
-        queue=queue_name,
-        vhost=channel.vhost.name,
         now_ms=channel.vhost.environment.clock.now_ms,
+        dialect=channel.dialect,
     )
     channel.vhost.capacity.check_consumer(queue_name)
     limit = channel.parts.context.limits.max_consumers_per_channel
     if limit and len(channel.consumers.by_tag) >= limit:
         raise NotAllowed(f"reached maximum ({limit}) of consumers per channel")
     _check_room(queue, queue_arguments, channel.vhost.name, is_exclusive=bool(method.exclusive))
-    consumer = _new_consumer(channel, tag, queue, method, options, reading)
+    consumer = _new_consumer(channel, tag, queue, method, options)
     if consumer.is_selective:
         _check_selector_room(channel, queue, consumer)
     channel.consumers.add(consumer)
@@ -85,7 +77,6 @@ def _new_consumer(
     queue: Queue,
     method: commands.Basic.Consume,
     options: ConsumerArguments,
-    reading: ReadingArguments,
 ) -> ChannelConsumer:
     queue_arguments = channel.vhost.queue_arguments[queue.name]
     is_exclusive = bool(method.exclusive)
@@ -95,7 +86,7 @@ def _new_consumer(
         queue,
         options.prefetch_count,
         is_exclusive=is_exclusive,
-        is_browser=reading.is_browser or is_non_destructive(queue_arguments),
+        is_browser=options.is_browser or is_non_destructive(queue_arguments),
     )
     windows = channel.prefetch.windows_for_consumer(acknowledges=not method.no_ack)
     check_stream_consumer(
@@ -117,7 +108,6 @@ def _new_consumer(
         windows=windows,
         arguments=method.arguments or {},
     )
-    reading.apply(consumer)
     is_no_local = options.is_no_local or queue_arguments.no_local
     if is_no_local or (method.no_local and channel.dialect.has_no_local):
         consumer.no_local_of = consumer.publisher

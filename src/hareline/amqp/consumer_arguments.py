@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, TypeVar
 
 from hareline.amqp.client import RABBITMQ, Dialect
 from hareline.broker.making import is_non_destructive
 from hareline.errors import InvalidSelector, NotImplementedMethod, PreconditionFailed
-from hareline.queues.core.consumer import Consumer
 from hareline.queues.core.start_position import (
     FIRST,
     NEXT,
@@ -71,6 +71,11 @@ class ConsumerArguments:
     ``prefetch_count`` None: it did not say, 0: no limit. ``refill_percent``: 1 to 100.
     ``selector`` None: every message. ``priority``: 0 is that of consumers that ask for none,
     whichever dialect they speak.
+
+    ``is_browser``: it takes nothing from a queue whose other consumers do. ``start``: where a
+    browser or a reader of a non-destructive queue begins. ``since_ms``: what arrives before (epoch
+    milliseconds) is not for it; 0 is no bound. Of readers only those have one whose replay period
+    begins in the future. ``stream_filter``: see ``Consumer``.
     """
 
     priority: int = 0
@@ -78,6 +83,11 @@ class ConsumerArguments:
     refill_percent: int = PERCENT_MAX
     selector: Selector | None = None
     is_no_local: bool = False
+    start: StartPosition = FIRST
+    is_browser: bool = False
+    closes_at_end: bool = False
+    since_ms: int = 0
+    stream_filter: frozenset[str] | None = None
 
 
 def read_consumer_arguments(
@@ -86,28 +96,56 @@ def read_consumer_arguments(
     *,
     queue: str,
     vhost: str,
+    now_ms: int,
     dialect: Dialect = RABBITMQ,
 ) -> ConsumerArguments:
     """Read and check the arguments of one basic.consume.
+
+    A stream is read from its end unless the consumer says otherwise (RabbitMQ), any other
+    non-destructive queue from its beginning (Broker-J).
 
     Raises PreconditionFailed: ``invalid arg 'x-priority' for queue 'q' in vhost '/': "expected
     integer, got longstr"`` (the words of rabbit_amqqueue:check_consume_arguments).
     """
     place = f"queue '{queue}' in vhost '{vhost}'"
-    if dialect.ranks_below_default:
-        priority = _read(arguments, PRIORITY, qpid_priority, place)
-    else:
-        priority = _read(arguments, PRIORITY, any_integer, place)
-    _read(arguments, CANCEL_ON_FAILOVER, flag, place)
-    prefetch_count = _read(arguments, PREFETCH_COUNT, natural, place)
-    refill_percent = _read(arguments, PREFETCH_REFILL, percent, place)
+    read = partial(_read, arguments, place)
+    priority = read(PRIORITY, qpid_priority if dialect.ranks_below_default else any_integer)
+    read(CANCEL_ON_FAILOVER, flag)
+    prefetch_count = read(PREFETCH_COUNT, natural)
+    refill_percent = read(PREFETCH_REFILL, percent) or PERCENT_MAX
     _check_queue_type(arguments, queue_arguments, place)
+    selector = consumer_selector(arguments, queue_arguments, place)
+    is_no_local = bool(read(NO_LOCAL, qpid_truth))
+    wants_to_browse = bool(read(NO_CONSUME, flag)) | bool(read(BROWSE, flag))
+    closes_at_end = bool(read(AUTO_CLOSE, flag))
+    start = read_start(
+        arguments,
+        inherited_filters(arguments, queue_arguments, REPLAY_PERIOD),
+        place=place,
+        now_ms=now_ms,
+        default=NEXT if queue_arguments.queue_type == "stream" else FIRST,
+    )
+    stream_filter = None
+    since_ms = now_ms if start is NEXT else start.value
+    is_reader = is_non_destructive(queue_arguments)
+    if reads := is_reader or wants_to_browse:
+        is_ahead = start.kind == "time" and start.value > now_ms and STREAM_OFFSET not in arguments
+        since_ms = start.value if is_ahead else 0
+        takes_unfiltered = read(MATCH_UNFILTERED, flag)  # alone it means nothing
+        stream_filter = read(STREAM_FILTER, filter_values)
+        if stream_filter is not None and takes_unfiltered:
+            stream_filter |= {""}
     return ConsumerArguments(
         priority=priority or 0,
         prefetch_count=prefetch_count,
-        refill_percent=refill_percent or PERCENT_MAX,
-        selector=consumer_selector(arguments, queue_arguments, place),
-        is_no_local=bool(_read(arguments, NO_LOCAL, qpid_truth, place)),
+        refill_percent=refill_percent,
+        selector=selector,
+        is_no_local=is_no_local,
+        start=start if reads else FIRST,
+        is_browser=reads and not is_reader,
+        closes_at_end=closes_at_end,
+        since_ms=since_ms,
+        stream_filter=stream_filter,
     )
 
 
@@ -135,7 +173,7 @@ def percent(value: object, type_: str) -> int:
 
 
 def _read(
-    arguments: Mapping[str, object], name: str, read: Callable[[object, str], T], place: str
+    arguments: Mapping[str, object], place: str, name: str, read: Callable[[object, str], T]
 ) -> T | None:
     """None when it was not given. ``read`` takes the value and RabbitMQ's name of its type.
 
@@ -221,69 +259,6 @@ def _problem(name: str, place: str, problem: str) -> str:
     return f"invalid arg '{name}' for {place}: {problem}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadingArguments:
-    """Place where a consumer reads, and whether it takes anything away.
-
-    ``is_browser``: it takes nothing from a queue whose other consumers do. ``start``: where a
-    browser or a reader of a non-destructive queue begins. ``since_ms``: what arrives before (epoch
-    milliseconds) is not for it; 0 is no bound. Of readers only those have one whose replay period
-    begins in the future. ``stream_filter``: see ``Consumer``.
-    """
-
-    start: StartPosition = FIRST
-    is_browser: bool = False
-    closes_at_end: bool = False
-    since_ms: int = 0
-    stream_filter: frozenset[str] | None = None
-
-    def apply(self, consumer: Consumer) -> None:
-        """To be called before the consumer is added to its queue."""
-        consumer.start_position = self.start
-        consumer.is_browser = self.is_browser
-        consumer.closes_at_end = self.closes_at_end
-        consumer.since_ms = self.since_ms
-        consumer.stream_filter = self.stream_filter
-
-
-def read_reading_arguments(
-    arguments: Mapping[str, object],
-    queue_arguments: QueueArguments,
-    *,
-    queue: str,
-    vhost: str,
-    now_ms: int,
-) -> ReadingArguments:
-    """Read and check these arguments of one basic.consume. Raises PreconditionFailed.
-
-    A stream is read from its end unless the consumer says otherwise (RabbitMQ), any other
-    non-destructive queue from its beginning (Broker-J).
-    """
-    place = f"queue '{queue}' in vhost '{vhost}'"
-    is_reader = is_non_destructive(queue_arguments)
-    wants_to_browse = _flag(arguments, NO_CONSUME, place) | _flag(arguments, BROWSE, place)
-    closes_at_end = _flag(arguments, AUTO_CLOSE, place)
-    start = read_start(
-        arguments,
-        inherited_filters(arguments, queue_arguments, REPLAY_PERIOD),
-        place=place,
-        now_ms=now_ms,
-        default=NEXT if queue_arguments.queue_type == "stream" else FIRST,
-    )
-    if is_reader or wants_to_browse:
-        is_ahead = start.kind == "time" and start.value > now_ms and STREAM_OFFSET not in arguments
-        return ReadingArguments(
-            start=start,
-            is_browser=not is_reader,
-            closes_at_end=closes_at_end,
-            since_ms=start.value if is_ahead else 0,
-            stream_filter=_stream_filter(arguments, place),
-        )
-    return ReadingArguments(
-        since_ms=now_ms if start is NEXT else start.value, closes_at_end=closes_at_end
-    )
-
-
 def check_stream_consumer(
     queue_arguments: QueueArguments,
     *,
@@ -318,21 +293,11 @@ def check_not_stream(
         )
 
 
-def _stream_filter(arguments: Mapping[str, object], place: str) -> frozenset[str] | None:
-    """The filter values of messages for this consumer, with "" if those without one are as well.
-
-    ``consumer_arguments`` has refused both arguments on other queues. RabbitMQ passes over a value
-    of a wrong type, and a consumer that asked for a filter gets all; here it is refused.
-    """
-    takes_unfiltered = _flag(arguments, MATCH_UNFILTERED, place)  # alone it means nothing
-    values = _read(arguments, STREAM_FILTER, filter_values, place)
-    if values is None:
-        return None
-    return values | {""} if takes_unfiltered else values
-
-
 def filter_values(value: object, type_: str) -> frozenset[str]:
-    """``x-stream-filter``: a text, or an array of at least one. Raises InvalidValue."""
+    """``x-stream-filter``: a text, or an array of at least one. Raises InvalidValue.
+
+    RabbitMQ passes over a value of a wrong type, and the consumer gets all; here it is refused.
+    """
     values = value if isinstance(value, list | tuple) else [value]
     if not values:
         raise InvalidValue(quoted("expected at least one filter value"))
@@ -341,7 +306,3 @@ def filter_values(value: object, type_: str) -> frozenset[str]:
         wrong = next(one for one in values if not isinstance(one, str))
         raise InvalidValue(f"{{unacceptable_type,{type_ if wrong is value else type_name(wrong)}}}")
     return frozenset(texts)
-
-
-def _flag(arguments: Mapping[str, object], name: str, place: str) -> bool:
-    return bool(_read(arguments, name, flag, place))

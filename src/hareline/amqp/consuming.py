@@ -72,6 +72,11 @@ class ChannelConsumer(Consumer):
             windows=windows,
             selector=options.selector,
         )
+        self.start_position = options.start
+        self.is_browser = options.is_browser
+        self.closes_at_end = options.closes_at_end
+        self.since_ms = options.since_ms
+        self.stream_filter = options.stream_filter
         self._consumers = consumers
         self._port = consumers.port
         self.publisher = consumers.client.publisher

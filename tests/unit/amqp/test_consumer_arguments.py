@@ -16,7 +16,7 @@ from hareline.amqp.consumer_arguments import (
     read_consumer_arguments,
 )
 from hareline.errors import PreconditionFailed
-from hareline.queues.core.start_position import REPLAY_PERIOD
+from hareline.queues.core.start_position import FIRST, NEXT, REPLAY_PERIOD
 from hareline.queues.declare.arguments import parse_queue_arguments
 from hareline.queues.declare.readers import DefaultFilter
 from hareline.queues.declare.table import QueueArguments
@@ -31,7 +31,7 @@ def read(
     arguments: dict[str, object], queue_arguments: QueueArguments | None = None
 ) -> ConsumerArguments:
     return read_consumer_arguments(
-        arguments, queue_arguments or QueueArguments(raw={}), queue="q", vhost="/"
+        arguments, queue_arguments or QueueArguments(raw={}), queue="q", vhost="/", now_ms=0
     )
 
 
@@ -80,7 +80,12 @@ def test_a_priority_of_qpid_is_below_that_of_who_asks_for_none(value: object, pl
 
 def qpid_priority(value: object) -> int:
     return read_consumer_arguments(
-        {"x-priority": value}, QueueArguments(raw={}), queue="q", vhost="/", dialect=QPID
+        {"x-priority": value},
+        QueueArguments(raw={}),
+        queue="q",
+        vhost="/",
+        now_ms=0,
+        dialect=QPID,
     ).priority
 
 
@@ -136,7 +141,7 @@ def test_a_wrong_value_is_refused_by_name(name: str, value: object, term: str) -
 def test_the_width_on_the_wire_names_the_type() -> None:
     table = Table({"x-prefetch-count": Timestamp(9)})
     with pytest.raises(PreconditionFailed, match=r"expected integer, got timestamp"):
-        read_consumer_arguments(table, QueueArguments(raw={}), queue="q", vhost="/")
+        read_consumer_arguments(table, QueueArguments(raw={}), queue="q", vhost="/", now_ms=0)
 
 
 def test_a_selector_that_is_none_is_refused_with_what_is_wrong() -> None:
@@ -157,13 +162,19 @@ def test_a_selector_is_compiled() -> None:
     assert not takes(selector, size=3)
 
 
-@pytest.mark.parametrize("name", ["x-stream-offset", "x-stream-filter"])
-def test_arguments_of_streams_are_for_streams(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "asked"),
+    [
+        ("x-stream-offset", ConsumerArguments(start=FIRST)),
+        ("x-stream-filter", ConsumerArguments(start=NEXT, stream_filter=frozenset({"first"}))),
+    ],
+)
+def test_arguments_of_streams_are_for_streams(name: str, asked: ConsumerArguments) -> None:
     assert refusal({name: "first"}) == (
         f"invalid arg '{name}' for queue 'q' in vhost '/' of queue type rabbit_classic_queue"
     )
     stream = QueueArguments(raw={}, queue_type="stream")
-    assert read({name: "first"}, stream) == ConsumerArguments()
+    assert read({name: "first"}, stream) == asked
 
 
 # --------------------------------------------------------------------------- what a queue adds

@@ -9,8 +9,8 @@ import pytest
 
 from hareline.amqp.consumer_arguments import (
     KNOWN_OF_READING,
-    ReadingArguments,
-    read_reading_arguments,
+    ConsumerArguments,
+    read_consumer_arguments,
 )
 from hareline.errors import PreconditionFailed
 from hareline.queues.core.start_position import FIRST, LAST, NEXT, StartPosition
@@ -27,8 +27,8 @@ NON_DESTRUCTIVE: dict[str, object] = {"x-non-destructive": True}
 STREAM: dict[str, object] = {"x-queue-type": "stream"}
 
 
-def read(queue: dict[str, object], arguments: dict[str, object]) -> ReadingArguments:
-    return read_reading_arguments(
+def read(queue: dict[str, object], arguments: dict[str, object]) -> ConsumerArguments:
+    return read_consumer_arguments(
         Table(arguments),
         parse_queue_arguments(Table(queue), queue="q", vhost="/"),
         queue="q",
@@ -45,7 +45,7 @@ def read(queue: dict[str, object], arguments: dict[str, object]) -> ReadingArgum
 )
 def test_a_consumer_that_says_nothing(queue: dict[str, object], start: StartPosition) -> None:
     wish = read(queue, {})
-    assert wish == ReadingArguments(start=start)
+    assert wish == ConsumerArguments(start=start)
     assert wish.since_ms == 0
 
 
@@ -65,17 +65,17 @@ def test_a_reader_begins_where_it_asks(queue: dict[str, object]) -> None:
 def test_for_a_consumer_that_takes_a_replay_period_is_a_bound(
     period: object, since_ms: int
 ) -> None:
-    assert read(PLAIN, {"x-qpid-replay-period": period}) == ReadingArguments(since_ms=since_ms)
+    assert read(PLAIN, {"x-qpid-replay-period": period}) == ConsumerArguments(since_ms=since_ms)
 
 
 @pytest.mark.row("A17")
 def test_for_a_reader_only_a_start_in_the_future_is_a_bound() -> None:
     ahead = StartPosition("time", NOW_MS + 5000)
     wish = read(NON_DESTRUCTIVE, {"x-qpid-replay-period": "-5"})
-    assert wish == ReadingArguments(start=ahead, since_ms=NOW_MS + 5000)
+    assert wish == ConsumerArguments(start=ahead, since_ms=NOW_MS + 5000)
     assert read(PLAIN, {"x-browse": True, "x-qpid-replay-period": -5}).since_ms == NOW_MS + 5000
     stream_offset = {"x-stream-offset": Timestamp(NOW_MS // 1000 + 5)}
-    assert read(STREAM, dict(stream_offset)) == ReadingArguments(start=ahead)
+    assert read(STREAM, dict(stream_offset)) == ConsumerArguments(start=ahead)
 
 
 @pytest.mark.row("A18")
@@ -108,22 +108,22 @@ def test_a_default_filter_gives_way_to_the_consumer_s_own_start() -> None:
 @pytest.mark.row("A14")
 @pytest.mark.parametrize("name", ["x-filter-no-consume", "x-browse"])
 def test_a_browser_says_that_it_is_one(name: str) -> None:
-    assert read(PLAIN, {name: True}) == ReadingArguments(is_browser=True)
-    assert read(PLAIN, {name: False}) == ReadingArguments()
+    assert read(PLAIN, {name: True}) == ConsumerArguments(is_browser=True)
+    assert read(PLAIN, {name: False}) == ConsumerArguments()
     browser = read(PLAIN, {name: True, "x-filter-auto-close": True, "x-qpid-replay-period": 5})
-    assert browser == ReadingArguments(
+    assert browser == ConsumerArguments(
         is_browser=True, closes_at_end=True, start=StartPosition("time", NOW_MS - 5000)
     )
 
 
 def test_where_all_are_readers_a_browser_is_one_of_them() -> None:
     wish = read(NON_DESTRUCTIVE, {"x-browse": True, "x-filter-auto-close": True})
-    assert wish == ReadingArguments(closes_at_end=True)
+    assert wish == ConsumerArguments(closes_at_end=True)
 
 
 def test_one_that_takes_may_close_at_the_end_as_well() -> None:
     wish = read(PLAIN, {"x-filter-auto-close": True})
-    assert wish == ReadingArguments(closes_at_end=True)
+    assert wish == ConsumerArguments(closes_at_end=True)
 
 
 # ------------------------------------------------------------------------------ stream filters

@@ -28,8 +28,8 @@ from hareline.queues.core.audit_recorder import AuditRecorder
 from hareline.queues.core.consumer import Consumer
 from hareline.queues.core.entry import QueueEntry
 from hareline.queues.queue import Queue
-from hareline.storage.interface import MessageStore
-from hareline.storage.memory import MemoryDefinitions, MemoryStore
+from hareline.storage.interface import DefinitionStore, MessageStore
+from hareline.storage.memory import MemoryStore
 from hareline.turn import Turn
 from hareline.wire.constants import FRAME_END_OCTET, PROTOCOL_HEADER
 from hareline.wire.encoder import body_frame_head, content_frames, header_frame, short_string
@@ -175,7 +175,7 @@ class Stand:
             timers=NoTimers(),
             report=_forget,
             store=MemoryStore() if store is None else store,
-            definitions=MemoryDefinitions(),
+            definitions=DefinitionStore(),
             audit=audit,
         )
         self.vhost.open_audit()

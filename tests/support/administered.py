@@ -13,7 +13,7 @@ from hareline.administration import Administration
 from hareline.administration.origins import Origins
 from hareline.broker.vhost import VirtualHost
 from hareline.clock import ManualClock
-from hareline.storage.administration import AdministrationStore, MemoryAdministration
+from hareline.storage.administration import AdministrationStore
 from hareline.storage.definitions.schema import FILE_NAME
 from hareline.storage.definitions.sqlite import SqliteDefinitions
 from tests.unit.amqp.peer import SteppedBroker
@@ -33,7 +33,7 @@ class Administered(SteppedBroker):
     ) -> None:
         self.sqlite = None if directory is None else SqliteDefinitions(directory / FILE_NAME)
         super().__init__(definitions=self.sqlite, clock=clock)
-        store: AdministrationStore = MemoryAdministration()
+        store: AdministrationStore = AdministrationStore()
         if self.sqlite is not None:
             store = self.sqlite.administration
         if origins is None:

@@ -14,13 +14,13 @@ from hareline.errors import StoreError
 from hareline.message import UNWRITTEN, Message
 from hareline.queues.core.entry import SETTLED
 from hareline.storage.interface import (
+    DefinitionStore,
     MessageStore,
     ProducerSequence,
     QueueLedger,
     SequenceLedger,
     StoredEntry,
 )
-from hareline.storage.memory import MemoryDefinitions
 
 
 class FakeLedger(QueueLedger):
@@ -216,7 +216,7 @@ class FakeStore(MessageStore):
         self.sync_all()
 
 
-class FakeDefinitions(MemoryDefinitions):
+class FakeDefinitions(DefinitionStore):
     """Writes down what is there; ``failure`` makes every change raise StoreError.
 
     ``gathers``: changes wait for ``commit``, and ``loss`` is why that loses them. ``is_busy``:

@@ -20,7 +20,7 @@ from hareline.queues.core.start_position import FIRST, StartPosition
 from hareline.queues.queue import Queue
 from hareline.selectors.selector import compile_selector
 from hareline.storage.interface import DefinitionStore, MessageStore
-from hareline.storage.memory import MemoryDefinitions, MemoryStore
+from hareline.storage.memory import MemoryStore
 from hareline.turn import Turn
 from tests.support.consumers import RecordingConsumer
 from tests.support.messages import make_message
@@ -58,7 +58,7 @@ def make_vhost(
         timers=timers,
         report=report,
         store=store or MemoryStore(),
-        definitions=definitions or MemoryDefinitions(),
+        definitions=definitions or DefinitionStore(),
         audit=audit,
         whole=whole,
     )

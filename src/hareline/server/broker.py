@@ -60,10 +60,10 @@ from hareline.server.restore import VhostRecovery
 from hareline.server.vhost_factory import VhostFactory, set_up
 from hareline.settings import Settings, changed_options, restart_options
 from hareline.settings import VirtualHost as VhostSettings
-from hareline.storage.administration import AdministrationStore, MemoryAdministration
+from hareline.storage.administration import AdministrationStore
 from hareline.storage.disk.opening import DiskStorage, StorageCallbacks
-from hareline.storage.interface import MessageStore
-from hareline.storage.memory import MemoryDefinitions, MemoryStore
+from hareline.storage.interface import DefinitionStore, MessageStore
+from hareline.storage.memory import MemoryStore
 from hareline.storage.recovery.reports import RecoveryListener
 from hareline.turn import Turn
 
@@ -121,7 +121,7 @@ class Broker:
         self._unserved: dict[str, int] = {}
         self._administration: Administration | None = None
         self._vhost_factory = VhostFactory(
-            self.context, timers, report, self._store, MemoryDefinitions(), settings.events.vhost
+            self.context, timers, report, self._store, DefinitionStore(), settings.events.vhost
         )
         self._listeners = Listeners(self.context)
         total_bytes = available_bytes()
@@ -175,7 +175,7 @@ class Broker:
             if settings.storage.kind == "journal":
                 await self._open_storage()
             else:
-                self._administration = self._make_administration(MemoryAdministration())
+                self._administration = self._make_administration(AdministrationStore())
                 self._add_vhosts(settings)
                 await self._start_administration()
             if settings.management.enabled:

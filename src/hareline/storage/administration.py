@@ -1,7 +1,7 @@
 """Records of what is administered at run time, and the interface of the store that keeps them.
 
 ``hareline.administration`` writes and reads them; ``storage.definitions.administration`` keeps them
-in SQLite, and ``MemoryAdministration`` keeps nothing, for brokers without a disk.
+in SQLite.
 
 Invariant: a record is a value; its key is its first fields (``KEY_FIELDS``), and a later record
 with the same key takes the place of the earlier one.
@@ -9,7 +9,6 @@ with the same key takes the place of the earlier one.
 
 from __future__ import annotations
 
-from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -134,64 +133,38 @@ def key_of(record: Record) -> tuple[Any, ...]:
     return tuple(record[: KEY_FIELDS[type(record)]])
 
 
-class AdministrationStore(metaclass=ABCMeta):
+class AdministrationStore:
     """Where records are kept. Raises StoreError, which names the file.
 
     A change is made as a whole or not at all. A store may write later, as ``when_settled`` tells.
+    This class keeps nothing, for brokers without a disk.
     """
 
     __slots__ = ()
 
-    @abstractmethod
     def put(self, *records: Record) -> None:
         """Write these as one change, in place of those with the same keys."""
 
-    @abstractmethod
     def delete(self, *records: Record) -> None:
         """Delete those with the keys of these, as one change; a missing one is no error."""
 
-    @abstractmethod
     def records(self, kind: type[R]) -> list[R]:
         """All records of a kind, by key."""
+        return []
 
-    @abstractmethod
     def delete_vhost(self, name: str, *, is_repeated: bool = False) -> None:
         """Delete a virtual host with all records and all definitions that belong to it.
 
         ``is_repeated``: with the next change if it is lost.
         """
 
-    @abstractmethod
     def has_definitions(self, vhost: str) -> bool:
         """True if there are exchanges or queues of this virtual host."""
+        return False
 
-    @abstractmethod
     def when_settled(self, callback: Callable[[StoreError | None], None]) -> bool:
         """Call this when what was changed is durable, or with the error if it is lost.
 
         Returns False, and does not call it, if all that was changed is durable.
         """
-
-
-class MemoryAdministration(AdministrationStore):
-    """Keeps nothing: what is administered lasts as long as the process."""
-
-    __slots__ = ()
-
-    def put(self, *records: Record) -> None:
-        """They are in memory only."""
-
-    def delete(self, *records: Record) -> None:
-        """They were in memory only."""
-
-    def records(self, kind: type[R]) -> list[R]:
-        return []
-
-    def delete_vhost(self, name: str, *, is_repeated: bool = False) -> None:
-        """It was in memory only."""
-
-    def has_definitions(self, vhost: str) -> bool:
-        return False
-
-    def when_settled(self, callback: Callable[[StoreError | None], None]) -> bool:
         return False

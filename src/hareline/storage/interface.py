@@ -372,29 +372,32 @@ class ReaderStore(metaclass=ABCMeta):
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class DefinitionStore(metaclass=ABCMeta):
+class DefinitionStore:
     """Durable exchanges, queues and bindings. Each change is made as a whole or not at all.
 
     A change that raises StoreError was not made. A store may let changes gather, and make them
     durable together while the broker goes on. If that fails, all of them are lost, which
     ``undo_if_lost`` and ``when_settled`` report; until then no client may be promised anything.
+
+    This class only counts ids, for brokers without a disk: virtual hosts are the only copy there.
     """
 
-    __slots__ = ()
+    __slots__ = ("_last_queue_id",)
+
+    def __init__(self) -> None:
+        self._last_queue_id = 0
 
     @property
     def reader_store(self) -> ReaderStore | None:
         """Where the positions of readers are kept; None: nowhere."""
         return None
 
-    @abstractmethod
     def undo_if_lost(self, undo: Callable[[StoreError], None]) -> None:
         """Call ``undo`` if the change just made is lost, after the calls for later changes.
 
         A deletion needs no undo: the store repeats it with its next change.
         """
 
-    @abstractmethod
     def when_settled(
         self, callback: Callable[[StoreError | None], None], vhost: str, *names: str
     ) -> bool:
@@ -403,8 +406,8 @@ class DefinitionStore(metaclass=ABCMeta):
         ``names``: only for changes of these queues and exchanges; none: for whatever there is.
         Returns whether there is anything to wait for that this callback does not wait for already.
         """
+        return False
 
-    @abstractmethod
     def add_queue(
         self,
         vhost: str,
@@ -420,21 +423,20 @@ class DefinitionStore(metaclass=ABCMeta):
         ``owner``: the only client id whose connections may use the queue; None: all may.
         ``incarnation``: see ``new_incarnation``; None: the store draws one.
         """
+        self._last_queue_id += 1
+        return self._last_queue_id
 
-    @abstractmethod
     def delete_queue(self, vhost: str, name: str, *, queue_id: int = 0) -> None:
         """Delete a queue and its bindings.
 
         ``queue_id``: by which the message store knows it, if it does.
         """
 
-    @abstractmethod
     def set_queue_settings(
         self, vhost: str, name: str, *, is_paused: bool, changes: Mapping[str, object]
     ) -> None:
         """Keep what operators have set for a queue; see ``broker.live_arguments``."""
 
-    @abstractmethod
     def add_exchange(
         self,
         vhost: str,
@@ -450,14 +452,16 @@ class DefinitionStore(metaclass=ABCMeta):
 
         ``queue``: name of a queue that is added and deleted with the exchange.
         """
+        if queue is None:
+            return 0
+        self._last_queue_id += 1
+        return self._last_queue_id
 
-    @abstractmethod
     def delete_exchange(
         self, vhost: str, name: str, *, queue: str | None = None, queue_id: int = 0
     ) -> None:
         """Delete an exchange, the bindings from it and to it, and its ``queue`` with this id."""
 
-    @abstractmethod
     def bind(
         self,
         vhost: str,
@@ -474,7 +478,6 @@ class DefinitionStore(metaclass=ABCMeta):
         which have the same names and routing key.
         """
 
-    @abstractmethod
     def unbind(
         self,
         vhost: str,

@@ -16,8 +16,8 @@ from hareline.administration.changes import Changes
 from hareline.administration.definitions_import import Import
 from hareline.errors import StoreError
 from hareline.storage.administration import (
+    AdministrationStore,
     GlobalParameterRecord,
-    MemoryAdministration,
 )
 from hareline.storage.definitions.schema import FILE_NAME
 from hareline.storage.definitions.sqlite import SqliteDefinitions
@@ -283,7 +283,7 @@ def test_a_batch_is_settled_as_one_and_an_error_in_it_is_not_hidden(slow: Slow) 
 
 
 def test_a_store_that_writes_at_once_leaves_nothing_to_wait_for() -> None:
-    changes = Changes(MemoryAdministration())
+    changes = Changes(AdministrationStore())
     applied: list[str] = []
     changes.write(lambda: applied.append("it"), put=[RECORD])
     assert applied == ["it"]
@@ -291,7 +291,7 @@ def test_a_store_that_writes_at_once_leaves_nothing_to_wait_for() -> None:
 
 
 def test_listeners_hear_who_did_what() -> None:
-    changes = Changes(MemoryAdministration())
+    changes = Changes(AdministrationStore())
     told: list[Any] = []
     changes.on_event.append(lambda event, fields: told.append((event, dict(fields))))
     changes.tell("user.created", "ann", name="bob")

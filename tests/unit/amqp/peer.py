@@ -27,7 +27,7 @@ from hareline.events import Event
 from hareline.queues.core.audit_recorder import AuditRecorder
 from hareline.queues.queue import Queue
 from hareline.storage.interface import DefinitionStore, MessageStore
-from hareline.storage.memory import MemoryDefinitions, MemoryStore
+from hareline.storage.memory import MemoryStore
 from hareline.turn import Turn
 from hareline.wire.constants import PROTOCOL_HEADER
 from hareline.wire.methods import Frame, commands, decode_method, encode_method, method_name
@@ -187,7 +187,7 @@ class SteppedBroker:
         clock: ManualClock | None = None,
     ) -> None:
         self.store = store or MemoryStore()
-        self.definitions = definitions or MemoryDefinitions()
+        self.definitions = definitions or DefinitionStore()
         self.clock = clock or ManualClock()
         self.accepted = 0
         self.timers: list[ManualTimer] = []

@@ -13,7 +13,7 @@ from hareline.broker.unbinding import Unbinding
 from hareline.errors import StoreError
 from hareline.queues.orders.fifo import FifoOrder
 from hareline.queues.queue import Queue
-from hareline.storage.memory import MemoryDefinitions
+from hareline.storage.interface import DefinitionStore
 from tests.support.messages import make_message
 from tests.support.stores import FakeDefinitions
 from tests.support.turns import ManualTurn
@@ -24,7 +24,7 @@ OLD, NEW = {"x-filter-jms-selector": "n = 1"}, {"x-filter-jms-selector": "n = 2"
 class Place:
     """An exchange, a queue, and the definitions of both."""
 
-    def __init__(self, definitions: MemoryDefinitions | None = None) -> None:
+    def __init__(self, definitions: DefinitionStore | None = None) -> None:
         self.definitions = definitions or FakeDefinitions()
         self.changes = 0
         self.binder = Binder(
@@ -100,7 +100,7 @@ def test_an_unbinding_that_is_not_kept_leaves_the_binding(place: Place) -> None:
 
 
 def test_an_unbinding_by_key_takes_all_of_that_key() -> None:
-    place = Place(MemoryDefinitions())
+    place = Place(DefinitionStore())
     place.bind(OLD, is_by_key=False)
     place.bind(NEW, is_by_key=False)
     assert place.arguments == [OLD, NEW]

@@ -8,8 +8,7 @@ import pytest
 
 from hareline import events
 from hareline.errors import StoreError
-from hareline.storage.interface import ReaderStore, StoredReader
-from hareline.storage.memory import MemoryDefinitions
+from hareline.storage.interface import DefinitionStore, ReaderStore, StoredReader
 from tests.support.timers import ManualTimers
 from tests.support.turns import ManualTurn
 from tests.support.vhosts import ME, VhostStand, declare, make_vhost
@@ -38,7 +37,7 @@ class RecordingStore(ReaderStore):
         self.lose = on_lost
 
 
-class Definitions(MemoryDefinitions):
+class Definitions(DefinitionStore):
     def __init__(self, store: ReaderStore) -> None:
         super().__init__()
         self._store = store

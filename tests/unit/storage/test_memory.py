@@ -7,13 +7,13 @@ import pytest
 from hareline.queues.core.entry import READY, QueueEntry
 from hareline.storage.administration import (
     KEY_FIELDS,
+    AdministrationStore,
     GlobalParameterRecord,
-    MemoryAdministration,
     PolicyRecord,
     key_of,
 )
-from hareline.storage.interface import StoredEntry
-from hareline.storage.memory import MemoryDefinitions, MemoryStore
+from hareline.storage.interface import DefinitionStore, StoredEntry
+from hareline.storage.memory import MemoryStore
 from tests.support.messages import make_message
 from tests.support.stores import FakeStore, persistent
 from tests.support.turns import ManualTurn
@@ -67,7 +67,7 @@ def test_what_is_added_now_is_as_durable_as_it_will_be() -> None:
 
 
 def test_an_id_is_never_given_again() -> None:
-    definitions = MemoryDefinitions()
+    definitions = DefinitionStore()
     first = definitions.add_queue("/", "q", is_auto_delete=False, arguments={})
     definitions.delete_queue("/", "q")
     second = definitions.add_queue("/", "q", is_auto_delete=False, arguments={})
@@ -78,7 +78,7 @@ def test_an_id_is_never_given_again() -> None:
 
 
 def test_an_exchange_without_a_queue_needs_no_id() -> None:
-    without = MemoryDefinitions().add_exchange(
+    without = DefinitionStore().add_exchange(
         "/", "e", "topic", is_auto_delete=False, is_internal=False, arguments={}
     )
     assert without == 0
@@ -95,7 +95,7 @@ def test_a_key_tells_records_of_a_kind_apart() -> None:
 
 
 def test_memory_keeps_no_records() -> None:
-    store = MemoryAdministration()
+    store = AdministrationStore()
     store.put(GlobalParameterRecord("g", 1))
     assert not store.when_settled(lambda _: None)
     assert store.records(GlobalParameterRecord) == []

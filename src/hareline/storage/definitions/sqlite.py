@@ -93,7 +93,6 @@ class SqliteDefinitions(DefinitionStore):
 
     __slots__ = (
         "_connection",
-        "_last_queue_id",
         "_path",
         "_readers",
         "_reading",
@@ -107,6 +106,7 @@ class SqliteDefinitions(DefinitionStore):
 
         Raises DefinitionsMissing for an empty or missing file unless ``may_create``.
         """
+        super().__init__()
         self._path = path
         self._connection = open_database(path, may_create=may_create)
         try:

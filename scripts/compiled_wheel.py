@@ -82,7 +82,6 @@ LEFT_OUT: Final = {
     "queues.core.part_ports": "its classes must have no type to mypyc; it says why",
     "queues.policies.*": "reached by ports; see part_ports",
     "storage.store.compaction": "once a batch, or in a thread",
-    "storage.store.freeing": "once a batch",
     "storage.store.large_bodies": "waits for files",
     "storage.store.liveness": "once a batch",
     "storage.store.pinned": "once a large body",

@@ -23,9 +23,8 @@ from hareline.storage.recovery.queue_contents import KnownQueue
 from hareline.storage.recovery.read_journal import JournalRecovery
 from hareline.storage.recovery.reports import RecoveryListener
 from hareline.storage.store.durable import DurableStore
-from hareline.storage.store.freeing import Freeing
 from hareline.storage.store.ledger import DurableLedger
-from hareline.storage.store.liveness import Moves
+from hareline.storage.store.liveness import Liveness, Moves
 from hareline.storage.store.state import RecoveredState
 from tests.crash.forgetful_files import ForgetfulFiles
 from tests.support.messages import make_message
@@ -189,8 +188,8 @@ class StoreStand:
         """The segment that is being compacted, 0 for none."""
         return self.store._compactor.source
 
-    def freeing(self) -> Freeing:
-        return self.store._freeing
+    def liveness(self) -> Liveness:
+        return self.store._liveness
 
     def compactor_off(self) -> None:
         self.store._compactor.is_off = True

@@ -46,7 +46,6 @@ from hareline.storage.journal.writer import JournalWriter, Write
 from hareline.storage.store.collecting import BatchContents, Collector
 from hareline.storage.store.compaction import Compactor, MovedRecord
 from hareline.storage.store.divided import Transactions
-from hareline.storage.store.freeing import Freeing
 from hareline.storage.store.ledger import SETTLED, DurableLedger, Gathered
 from hareline.storage.store.liveness import Liveness, SegmentBooks
 from hareline.storage.store.message_records import EntryFields
@@ -70,7 +69,6 @@ class BatchBuilder:
     __slots__ = (
         "_collector",
         "_compactor",
-        "_freeing",
         "_gathered",
         "_large",
         "_ledgers",
@@ -81,6 +79,7 @@ class BatchBuilder:
         "_records",
         "_transactions",
         "_writer",
+        "forwarded_bytes",
         "inferred_counts",
         "is_part",
         "released",
@@ -92,7 +91,6 @@ class BatchBuilder:
         writer: JournalWriter,
         gathered: Gathered,
         transactions: Transactions,
-        freeing: Freeing,
         compactor: Compactor,
         *,
         keeps_settled: bool,
@@ -103,12 +101,10 @@ class BatchBuilder:
         self._transactions = transactions
         self._liveness: Liveness = gathered.liveness
         self._ledgers = gathered.by_id
-        self._freeing = freeing
         self._compactor = compactor
-        self._collector = Collector(
-            gathered, transactions, freeing, compactor, keeps_settled=keeps_settled
-        )
+        self._collector = Collector(gathered, transactions, compactor, keeps_settled=keeps_settled)
         self.void_position = 0
+        self.forwarded_bytes = 0  # of what freed segments said and had to be written again
         self.inferred_counts: list[tuple[int, int, int]] = []
         self._packer = Packer(keeps_settled=keeps_settled)
         self._parts: list[bytes] = []
@@ -303,7 +299,7 @@ class BatchBuilder:
             runs.append(RUN.pack(ledger.queue_id, first, end - first))
             self.released += ledger.books.settle(home, first, end, number)
         if contents.freed:
-            self._freeing.forward(contents.freed, number, runs, returns)
+            self._forward(contents.freed, number, runs, returns)
         if returns:
             self._add(RETURN, b"".join(returns))
         if runs:
@@ -313,6 +309,37 @@ class BatchBuilder:
             self._add(COVER, encode_items(COVERED, covers))
         if contents.freed:
             self._add(FREE, encode_items(FREED, [(each.number,) for each in contents.freed]))
+
+    def _forward(
+        self, freed: list[SegmentBooks], tail: int, runs: list[bytes], returns: list[bytes]
+    ) -> None:
+        """Add the packed items to forward to a batch in segment ``tail``, and free the segments."""
+        leaving = {books.number for books in freed}
+        pack_run, pack_returned = RUN.pack, RETURNED.pack
+        before = len(runs) * RUN.size + len(returns) * RETURNED.size
+        for about in self._liveness.segments.values():
+            if about.number in leaving:
+                continue
+            for number in leaving & about.settled.keys():
+                triples = iter(about.settled.pop(number))
+                for queue_id, first, count in zip(triples, triples, triples, strict=True):
+                    if queue_id in self._ledgers:
+                        runs.append(pack_run(queue_id, first, count))
+                        about.add_settled(tail, queue_id, first, count)
+        tail_books = self._liveness.segments[tail]
+        for books in freed:
+            for queue_id, offsets in books.returned.items():
+                ledger = self._ledgers.get(queue_id)
+                if ledger is None:
+                    continue
+                for offset in offsets:
+                    count, number = ledger.books.returns.get(offset, (0, 0))
+                    if number == books.number:
+                        returns.append(pack_returned(queue_id, offset, count))
+                        ledger.books.note_return(offset, count, tail_books)
+        self.forwarded_bytes += len(runs) * RUN.size + len(returns) * RETURNED.size - before
+        for books in freed:
+            self._liveness.remove(books.number)
 
     def _transaction_records(self, contents: BatchContents) -> None:
         """Add PART for each transaction that goes on, and COMMIT for all that end."""

@@ -1,7 +1,7 @@
 """What the journal has of one durable queue: entries by segment, delivery counts, large bodies.
 
 Each ``storage.store.ledger`` has one. ``storage.store.batch`` writes into it what a batch adds and
-settles, and ``storage.store.compaction`` what it moves; ``storage.store.freeing`` reads it.
+settles, and ``storage.store.compaction`` what it moves; ``storage.store.liveness`` reads it.
 
 Invariant: over all queues, the entries in ``live`` of a segment are ``SegmentBooks.live`` of it;
 a method changes both.

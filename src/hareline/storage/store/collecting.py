@@ -27,7 +27,6 @@ from hareline.storage.store.divided import (
     Transactions,
     runs_of,
 )
-from hareline.storage.store.freeing import Freeing
 from hareline.storage.store.ledger import SETTLED, DurableLedger, Gathered
 from hareline.storage.store.liveness import SegmentBooks
 from hareline.storage.store.message_records import MESSAGE_OVERHEAD, options_of
@@ -115,7 +114,6 @@ class Collector:
 
     __slots__ = (
         "_compactor",
-        "_freeing",
         "_gathered",
         "_split",
         "_transactions",
@@ -126,14 +124,12 @@ class Collector:
         self,
         gathered: Gathered,
         transactions: Transactions,
-        freeing: Freeing,
         compactor: Compactor,
         *,
         keeps_settled: bool,
     ) -> None:
         self._gathered = gathered
         self._transactions = transactions
-        self._freeing = freeing
         self._compactor = compactor
         self._split: DurableTransaction | None = None
         self.keeps_settled = keeps_settled
@@ -199,11 +195,11 @@ class Collector:
         if contents.moved:
             sizes = [len(record.body) + RECORD_PREFIX.size for record in contents.moved]
             contents.bound += sum(sizes)
-        self._freeing.is_blocked = self._compactor.is_active
-        contents.freed = self._freeing.choose()
-        if contents.freed:
+        if not self._compactor.is_active:
+            liveness = self._gathered.liveness
+            contents.freed = liveness.choose_freed()
             contents.bound += len(contents.freed) * FREED.size
-            contents.bound += self._freeing.bound(contents.freed)
+            contents.bound += liveness.forward_bound(contents.freed)
         if self._gathered.sequences:
             contents.sequences = self._gathered.sequences.take()
             contents.bound += moved_bound(contents.sequences)

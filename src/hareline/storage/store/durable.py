@@ -46,7 +46,6 @@ from hareline.storage.store.compaction import Compactor
 from hareline.storage.store.content_store import JournalContentStore
 from hareline.storage.store.disk_room import DiskRoom
 from hareline.storage.store.divided import DurableTransaction, Transactions
-from hareline.storage.store.freeing import Freeing
 from hareline.storage.store.large_bodies import LargeBodies
 from hareline.storage.store.ledger import DurableLedger, Gathered
 from hareline.storage.store.liveness import Liveness
@@ -99,7 +98,6 @@ class DurableStore(MessageStore):
         "_content_store",
         "_files",
         "_freed",
-        "_freeing",
         "_gathered",
         "_has_lingered",
         "_has_started",
@@ -164,7 +162,7 @@ class DurableStore(MessageStore):
         self._now_ms = now_ms
         self._sync_interval_s = sync_interval_ms / _MS_PER_S
         self._linger_s = linger_ms / _MS_PER_S
-        self._liveness = Liveness()
+        self._liveness = Liveness(segment_bytes // 2)
         self._writer = JournalWriter(files, directory, segment_bytes, sync)
         self._writer.on_measured = on_measured
         self._room = DiskRoom(self._writer, syncer, on_disk_full, report)
@@ -177,7 +175,6 @@ class DurableStore(MessageStore):
         self._gathered = Gathered(self, self._liveness, bodies)
         self._ledgers = self._gathered.by_id
         self._transactions = Transactions(self._gathered)
-        self._freeing = Freeing(self._liveness, self._ledgers, segment_bytes // 2)
         self._compactor = Compactor(
             files, directory, syncer, self._liveness, self._ledgers, self._on_chunk, report
         )
@@ -185,7 +182,6 @@ class DurableStore(MessageStore):
             self._writer,
             self._gathered,
             self._transactions,
-            self._freeing,
             self._compactor,
             keeps_settled=self._retention.is_on,
         )
@@ -369,7 +365,7 @@ class DurableStore(MessageStore):
     @property
     def forwarded_bytes(self) -> int:
         """Octets of what freed segments said and had to be written again."""
-        return self._freeing.forwarded_bytes
+        return self._builder.forwarded_bytes
 
     @property
     def syncs(self) -> int:

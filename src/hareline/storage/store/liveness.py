@@ -1,16 +1,8 @@
-"""How many live entries each segment holds, and which records settle its other entries.
+"""Live entries of each segment, what settles its other entries, and the segments that can go.
 
-Written by ``storage.store.batch`` with every batch, read by ``storage.store.freeing`` (a segment
-without live entries is freed) and ``storage.store.compaction`` (one with few of them is emptied).
-Everything is counted when a batch is built, never for a single message.
-
-An entry's *home* is the segment of the record that counts for it: where its message was written,
-until a compaction moves the record. Positions that queues hold never change; ``Moves`` leads from
-the old one to the new one.
-
-Invariant: ``live`` of a segment is the sum of what ``JournalBooks`` have in ``live`` for it, and
-``settled`` of a segment T has for each other segment S all runs about entries of T in SETTLE
-records that stand in S.
+Counted once a batch, never for a message. An entry's *home* is the segment of the record that
+counts for it; where compaction has moved that, ``Moves`` leads there. Invariant: ``settled`` of a
+segment T has for each other segment S all runs about entries of T in SETTLE records of S.
 """
 
 from __future__ import annotations
@@ -21,10 +13,13 @@ from collections.abc import Iterable
 from typing import Final
 
 from hareline.storage.journal.format.positions import OFFSET_BITS, OFFSET_MASK
+from hareline.storage.journal.format.records import RETURNED, RUN
 from hareline.storage.store.state import RecoveredState
 
 #: Key in ``SegmentBooks.settled`` of runs that stand in no record: older copies of moved entries.
 NOWHERE: Final = 0
+#: Segments freed at once at most: the work for each grows with the number of segments.
+FREED_MAX: Final = 64
 
 
 class SegmentBooks:
@@ -122,11 +117,26 @@ class Liveness:
     that count elsewhere: it must not outlive the records that settle those, so it is freed before,
     or with, any other.
     ``pinned``: segments that are read from outside; none of them is freed.
+
+    A segment without live entries may hold the only records which settle or return entries of an
+    older one. Freeing it *forwards* these: they are written again, in the batch with the FREE
+    record. ``forward_limit_bytes``: what that may cost; a segment that costs more waits until the
+    older ones of which it says something are gone.
     """
 
-    __slots__ = ("emptied", "has_dead", "live_bytes", "moves", "pinned", "sealed_bytes", "segments")
+    __slots__ = (
+        "emptied",
+        "forward_limit_bytes",
+        "has_dead",
+        "live_bytes",
+        "moves",
+        "pinned",
+        "sealed_bytes",
+        "segments",
+    )
 
-    def __init__(self) -> None:
+    def __init__(self, forward_limit_bytes: int = 0) -> None:
+        self.forward_limit_bytes = forward_limit_bytes
         self.segments: dict[int, SegmentBooks] = {}
         self.moves: dict[int, Moves] = {}
         self.sealed_bytes = 0
@@ -239,3 +249,48 @@ class Liveness:
     def sealed(self) -> list[SegmentBooks]:
         """Return all but the tail, ascending."""
         return [books for books in self.segments.values() if books.end]
+
+    def choose_freed(self) -> list[SegmentBooks]:
+        """Return the segments to free with this batch; those that cost too much wait."""
+        if not self.has_dead:
+            return []
+        emptied, pinned = self.emptied, self.pinned
+        dead = [books for books in self.sealed() if not books.live]
+        if pinned:
+            # none may go before one whose records were moved
+            is_blocked = not emptied.isdisjoint(pinned)
+            dead = [] if is_blocked else [books for books in dead if books.number not in pinned]
+        dead.sort(key=lambda books: books.number not in emptied)
+        count_max = max(FREED_MAX, len(emptied))
+        is_more = len(dead) > count_max
+        dead = dead[:count_max]
+        limit = self.forward_limit_bytes
+        while dead:
+            leaving = {books.number for books in dead}
+            cheap = [
+                books
+                for books in dead
+                if books.number in emptied or self._cost(books, leaving) <= limit
+            ]
+            if len(cheap) == len(dead):
+                break
+            dead = cheap  # what the others say of those that stay costs more now
+        # without progress the rest is not tried again until a segment lost its last entry
+        self.has_dead = is_more and bool(dead)
+        return dead
+
+    def forward_bound(self, freed: list[SegmentBooks]) -> int:
+        """Return how many octets it takes at most to forward what these say."""
+        leaving = {books.number for books in freed}
+        return sum(self._cost(books, leaving) for books in freed)
+
+    def _cost(self, books: SegmentBooks, leaving: set[int]) -> int:
+        """Return how many octets it may cost at most to forward what these books' segment says."""
+        number = books.number
+        items = sum(
+            len(about.settled.get(number, ()))
+            for about in self.segments.values()
+            if about.number not in leaving
+        )
+        returns = sum(map(len, books.returned.values()))
+        return items // 3 * RUN.size + returns * RETURNED.size

@@ -304,7 +304,7 @@ def test_dead_runs_may_overlap() -> None:
 def test_an_emptied_segment_does_not_outlive_what_says_that_its_entries_are_settled() -> None:
     """It still has copies of them. Segment 2 alone says that some of segment 1 are settled."""
     stand = StoreStand(segment_bytes=8192)
-    stand.freeing().forward_limit_bytes = 0  # any segment that must say something again waits
+    stand.liveness().forward_limit_bytes = 0  # any segment that must say something again waits
     old = fill(stand, 24)
     while stand.store.segment_count < 2:
         old += fill(stand, 4)

@@ -6,7 +6,7 @@ import pytest
 
 from hareline.storage.journal.format.frame import FREE, RETURN, SETTLE
 from hareline.storage.journal.format.records import decode_free
-from hareline.storage.store.freeing import FREED_MAX
+from hareline.storage.store.liveness import FREED_MAX
 from tests.support.store_stand import JOURNAL, FakeEntry, StoreStand
 
 
@@ -127,7 +127,7 @@ def test_a_segment_that_says_too_much_waits_for_those_of_which_it_speaks() -> No
         old += stand.entries(1, 5, b"")
         stand.turn()
     fill(stand, 1, 1)
-    stand.freeing().forward_limit_bytes = 200
+    stand.liveness().forward_limit_bytes = 200
     stand.settle(1, old[::2])  # 25 runs of 16 octets
     stand.turn()
     middle = fill(stand, 2, 2)
@@ -135,7 +135,7 @@ def test_a_segment_that_says_too_much_waits_for_those_of_which_it_speaks() -> No
     stand.turn()
     assert 2 in segments(stand)
     assert not any(2 in stand.queue(queue_id).books.live for queue_id in (1, 2))
-    stand.freeing().forward_limit_bytes = 4096
+    stand.liveness().forward_limit_bytes = 4096
     stand.settle(2, fill(stand, 2, 1))
     stand.turn()
     assert 2 not in segments(stand)

@@ -63,7 +63,7 @@ class Packer:
     """``parts``: the records, to be written one after the other; ``octets`` of all of them.
 
     ``large``: bodies in files that records refer to, and the entries of each record.
-    ``keeps_settled``: see ``Collector``.
+    ``keeps_settled``: see ``BatchBuilder``.
     """
 
     __slots__ = ("_seed", "_start", "keeps_settled", "large", "octets", "parts")

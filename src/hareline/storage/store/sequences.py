@@ -1,12 +1,7 @@
 """The highest sequences of producers, as the next batch and the next segment need them.
 
-``broker.producers`` calls in here for each message that moves a sequence;
-``storage.store.collecting`` takes what has gathered, and ``storage.store.batch`` writes it, with
-all that there is at the beginning of a segment. What a transaction of several turns has moved is
-held until it is finished.                                                                     [hot]
-
-Invariant: a sequence is written in the batch that makes the messages count which moved it, and in
-none before.
+A sequence is written in the batch that makes the messages count which moved it, and in none before;
+what a transaction of several turns has moved is held until it is finished.                    [hot]
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ from array import array
 
 import pytest
 
-from hareline.storage.store.books import JournalBooks
+from hareline.storage.store.ledger import JournalBooks
 from hareline.storage.store.liveness import Liveness
 from hareline.storage.store.state import RecoveredQueue
 

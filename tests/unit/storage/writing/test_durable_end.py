@@ -7,7 +7,7 @@ import errno
 import pytest
 
 from hareline.queues.core.entry import SETTLED
-from hareline.storage.store import collecting
+from hareline.storage.store import batch
 from tests.support.store_stand import StoreStand, persistent
 
 
@@ -81,7 +81,7 @@ def test_a_transaction_within_one_batch_is_like_any_other_publish() -> None:
 
 
 def test_of_a_batch_in_parts_none_counts_before_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(collecting, "BATCH_BYTES", 1000)
+    monkeypatch.setattr(batch, "BATCH_BYTES", 1000)
     stand = StoreStand(is_automatic=False)
     both = [persistent(bytes(300)) for _ in range(6)]
     for message in both[:3]:

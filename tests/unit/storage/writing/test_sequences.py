@@ -316,7 +316,7 @@ def test_what_a_transaction_moved_and_was_forgotten_begins_again() -> None:
 
 
 def fill_several_batches(monkeypatch: pytest.MonkeyPatch, stand: StoreStand) -> None:
-    monkeypatch.setattr("hareline.storage.store.collecting.BATCH_BYTES", 1000)
+    monkeypatch.setattr("hareline.storage.store.batch.BATCH_BYTES", 1000)
     for number in range(30):
         publish(stand, b"a", number)
         stand.entry(2, persistent(b"beside"))
@@ -355,7 +355,7 @@ def test_a_batch_that_is_divided_ends_with_its_sequences(monkeypatch: pytest.Mon
 def test_a_message_of_a_divided_batch_may_be_in_several_queues(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("hareline.storage.store.collecting.BATCH_BYTES", 1000)
+    monkeypatch.setattr("hareline.storage.store.batch.BATCH_BYTES", 1000)
     stand = StoreStand(is_automatic=False)
     for number in range(30):
         message = persistent(b"%d" % number)

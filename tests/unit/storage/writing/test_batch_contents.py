@@ -72,7 +72,7 @@ def test_with_retention_even_what_was_settled_before_is_written() -> None:
 def test_a_message_of_several_queues_is_whole_in_a_batch_that_is_full(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("hareline.storage.store.collecting.BATCH_BYTES", 300)
+    monkeypatch.setattr("hareline.storage.store.batch.BATCH_BYTES", 300)
     stand = StoreStand(is_automatic=False)
     messages = [persistent(bytes(200)) for _ in range(4)]
     entries = [[stand.entry(queue_id, message) for message in messages] for queue_id in (1, 2)]
@@ -95,7 +95,7 @@ def test_a_message_of_several_queues_is_whole_in_a_batch_that_is_full(
 def test_more_than_a_batch_takes_goes_into_several_and_the_ticket_waits_for_all(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("hareline.storage.store.collecting.BATCH_BYTES", 1000)
+    monkeypatch.setattr("hareline.storage.store.batch.BATCH_BYTES", 1000)
     stand = StoreStand(is_automatic=False)
     told: list[int] = []
     old = stand.entries(1, 3)
@@ -127,7 +127,7 @@ def test_more_than_a_batch_takes_goes_into_several_and_the_ticket_waits_for_all(
 def test_messages_that_have_to_wait_for_the_next_batch_keep_their_position(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("hareline.storage.store.collecting.BATCH_BYTES", 300)
+    monkeypatch.setattr("hareline.storage.store.batch.BATCH_BYTES", 300)
     stand = StoreStand(is_automatic=False)
     messages = [persistent(bytes(200)) for _ in range(6)]
     for message in messages:

@@ -25,9 +25,8 @@ from hareline.storage.definitions.sqlite import SqliteDefinitions
 from hareline.storage.journal.damage import Decision
 from hareline.storage.journal.syncer import InlineSyncer
 from hareline.storage.journal.writer import Sync
-from hareline.storage.recovery.progress import RecoveryProgress
 from hareline.storage.recovery.read_journal import JournalRecovery
-from hareline.storage.recovery.reports import RecoveryListener
+from hareline.storage.recovery.reports import RecoveryListener, RecoveryProgress
 from hareline.storage.store.durable import DurableStore
 from tests.crash.forgetful_files import ForgetfulFiles, Operation
 from tests.support.consumers import RecordingConsumer

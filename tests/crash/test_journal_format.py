@@ -39,16 +39,13 @@ from hareline.storage.journal.format.message import (
     decode_message,
 )
 from hareline.storage.journal.format.positions import position_of, segment_name
-from hareline.storage.journal.format.producers import (
-    KeptSequence,
-    Producers,
-    decode_producers,
-)
 from hareline.storage.journal.format.records import (
     Checkpoint,
     CheckpointQueue,
     Cover,
+    KeptSequence,
     Part,
+    Producers,
     Returned,
     Run,
     decode_checkpoint,
@@ -57,6 +54,7 @@ from hareline.storage.journal.format.records import (
     decode_cover,
     decode_free,
     decode_part,
+    decode_producers,
     decode_return,
     decode_settle,
 )

@@ -18,15 +18,17 @@ from hareline.storage.journal.format.message import (
     MESSAGE_HEAD,
     MessageRecord,
 )
-from hareline.storage.journal.format.producers import SEQUENCE, KeptSequence, producers_head
 from hareline.storage.journal.format.records import (
     CHECKPOINT_HEAD,
     CHECKPOINT_QUEUE,
     RUN,
+    SEQUENCE,
     TRANSACTION,
     Checkpoint,
+    KeptSequence,
     Part,
     encode_items,
+    producers_head,
 )
 
 

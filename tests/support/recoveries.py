@@ -10,10 +10,9 @@ from hareline.storage.interface import ContentStore
 from hareline.storage.journal.damage import Decision
 from hareline.storage.journal.files import Files
 from hareline.storage.journal.segment import segment_path
-from hareline.storage.recovery.progress import RecoveryProgress
 from hareline.storage.recovery.queue_contents import KnownQueue
 from hareline.storage.recovery.read_journal import JournalRecovery
-from hareline.storage.recovery.reports import RecoveryListener
+from hareline.storage.recovery.reports import RecoveryListener, RecoveryProgress
 from tests.support.journals import JournalBuilder, message_payload
 from tests.support.messages import make_message
 

@@ -18,10 +18,9 @@ from hareline.storage.journal.files import Files
 from hareline.storage.journal.format.frame import SETTLE
 from hareline.storage.journal.format.records import decode_settle
 from hareline.storage.journal.syncer import InlineSyncer
-from hareline.storage.recovery.progress import RecoveryProgress
 from hareline.storage.recovery.queue_contents import KnownQueue
 from hareline.storage.recovery.read_journal import JournalRecovery
-from hareline.storage.recovery.reports import RecoveryListener
+from hareline.storage.recovery.reports import RecoveryListener, RecoveryProgress
 from hareline.storage.store.durable import DurableStore
 from hareline.storage.store.ledger import DurableLedger
 from hareline.storage.store.liveness import Liveness, Moves

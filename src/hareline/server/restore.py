@@ -27,9 +27,8 @@ from hareline.message import Message
 from hareline.queues.queue import Queue
 from hareline.storage.definitions.sqlite import SqliteDefinitions
 from hareline.storage.interface import ContentStore
-from hareline.storage.recovery.progress import RecoveryProgress
 from hareline.storage.recovery.queue_contents import EXPIRES, LEVEL_SHIFT, SIZE_MASK, QueueContents
-from hareline.storage.recovery.reports import RecoveryListener
+from hareline.storage.recovery.reports import RecoveryListener, RecoveryProgress
 
 MESSAGES_PER_READ: Final = 512
 ENTRIES_PER_STEP: Final = 16_384  # of a queue that takes pages: enough for full ones of each level

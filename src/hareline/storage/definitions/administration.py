@@ -31,8 +31,7 @@ from hareline.storage.administration import (
     VhostRecord,
     key_of,
 )
-from hareline.storage.definitions.encoding import StoredName, read_name, stored_name
-from hareline.storage.definitions.schema import store_errors
+from hareline.storage.definitions.schema import StoredName, read_name, store_errors, stored_name
 from hareline.storage.definitions.writer import DefinitionWriter, Operation, statement
 
 

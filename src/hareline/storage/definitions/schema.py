@@ -1,23 +1,20 @@
-"""The file ``definitions.sqlite``: its tables, and how it is opened.
+"""Tables of the file ``definitions.sqlite``, how it is opened, and how names are stored.
 
 An empty or missing file gets the tables; a file of another version, of another program, or without
 a table or column that it should have is refused and not changed.
-
-The file also holds what else is small and must survive a restart: the number of the newest segment
-of the journal, the hosts that Qpid clients come from, the positions of readers in streams, what
-operators have set for queues, and users, permissions and all else that is administered at run time.
 """
 
 from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Final
 
 from hareline.errors import StoreError
+from hareline.message import Table, encode_fields
 
 FILE_NAME: Final = "definitions.sqlite"
 VERSION: Final = 5  # PRAGMA user_version; a change of the tables raises it
@@ -149,6 +146,51 @@ CREATE TABLE removed_defaults (
     PRIMARY KEY (kind, name)
 ) WITHOUT ROWID;
 """
+
+
+StoredName = str | bytes
+
+
+def stored_name(name: str) -> StoredName:
+    """Return the column value of a name, which has surrogates for octets that are not UTF-8.
+
+    UTF-8 is stored as text, which SQLite's own tools show, anything else as a blob of its octets;
+    to SQLite a text never equals a blob.
+    """
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return name.encode("utf-8", "surrogateescape")
+    return name
+
+
+def read_name(stored: StoredName) -> str:
+    """Return the name of a column value."""
+    return stored if isinstance(stored, str) else stored.decode("utf-8", "surrogateescape")
+
+
+def encoded_arguments(arguments: Mapping[str, object]) -> bytes:
+    """Return the octets of the arguments as an AMQP table."""
+    return encode_fields(Table(arguments))
+
+
+def binding_key(
+    vhost: str,
+    source: str,
+    kind: str,
+    destination: str,
+    routing_key: str,
+    arguments: Mapping[str, object],
+) -> tuple[object, ...]:
+    """Return the columns that identify a binding; the order of its arguments does not matter."""
+    return (
+        stored_name(vhost),
+        stored_name(source),
+        kind,
+        stored_name(destination),
+        stored_name(routing_key),
+        encoded_arguments(dict(sorted(arguments.items()))),
+    )
 
 
 class DefinitionsMissing(StoreError):

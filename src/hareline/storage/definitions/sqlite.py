@@ -1,19 +1,14 @@
-"""The definitions of a broker in one open SQLite file: exchanges, queues, bindings.
+"""Definitions of a broker in one open SQLite file: exchanges, queues, bindings, readers, hosts.
 
-Called by ``broker`` for each change and by recovery once, at the start. Beside it,
-``definitions.schema`` has the tables and their versions, ``definitions.writer`` says when a change
-is durable and what follows if it is lost, and ``definitions.encoding`` how names and arguments are
-stored. What is read comes from a connection of its own, which sees what is durable and waits for no
-change.
-
-Invariant: the id of a queue never stands for another one, also after the queue was deleted.
+What is read comes from a connection of its own, which sees what is durable and waits for no change.
+The id of a queue never stands for another one, also after the queue was deleted.
 """
 
 from __future__ import annotations
 
 import math
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
@@ -21,18 +16,24 @@ from typing import Any, Final, Literal, NamedTuple
 from hareline.errors import MalformedFrame, StoreError
 from hareline.message import Table, decode_fields
 from hareline.storage.definitions.administration import SqliteAdministration
-from hareline.storage.definitions.encoding import (
+from hareline.storage.definitions.schema import (
     StoredName,
     binding_key,
     encoded_arguments,
+    open_database,
+    open_for_reading,
     read_name,
+    store_errors,
     stored_name,
 )
-from hareline.storage.definitions.hosts import SqliteHosts
-from hareline.storage.definitions.readers import SqliteReaders
-from hareline.storage.definitions.schema import open_database, open_for_reading, store_errors
 from hareline.storage.definitions.writer import DefinitionWriter, Operation, statement
-from hareline.storage.interface import DefinitionStore, new_incarnation
+from hareline.storage.interface import (
+    DefinitionStore,
+    HostStore,
+    ReaderStore,
+    StoredReader,
+    new_incarnation,
+)
 from hareline.storage.journal.syncer import Syncer
 
 QUEUE_ID_MAX: Final = 0xFFFF_FFFF  # what a record of the journal has room for
@@ -450,3 +451,89 @@ def _remove_exchange(connection: sqlite3.Connection, key: Key) -> None:
     connection.execute(
         "DELETE FROM bindings WHERE vhost = ? AND kind = 'exchange' AND destination = ?", key
     )
+
+
+class SqliteHosts(HostStore):
+    """The table of an open file. Every method raises StoreError, which names the file."""
+
+    __slots__ = ("_path", "_reading", "_writer")
+
+    def __init__(self, reading: sqlite3.Connection, path: Path, writer: DefinitionWriter) -> None:
+        self._reading = reading
+        self._path = path
+        self._writer = writer
+
+    def hosts(self) -> list[tuple[str, int]]:
+        with store_errors(self._path):
+            rows = self._reading.execute("SELECT host, seen_day FROM qpid_hosts ORDER BY number")
+            return [(read_name(host), seen_day) for host, seen_day in rows]
+
+    def remember_host(
+        self, host: str, seen_day: int, on_lost: Callable[[StoreError], None]
+    ) -> None:
+        self._writer.change(  # REPLACE gives a new number, the highest
+            statement(
+                "INSERT OR REPLACE INTO qpid_hosts (host, seen_day) VALUES (?, ?)",
+                (stored_name(host), seen_day),
+            )
+        )
+        self._writer.undo_if_lost(on_lost)
+
+    def forget_hosts(self, hosts: Iterable[str]) -> None:
+        self._writer.change(
+            *(
+                statement("DELETE FROM qpid_hosts WHERE host = ?", (stored_name(host),))
+                for host in hosts
+            )
+        )
+
+
+class SqliteReaders(ReaderStore):
+    """The table of an open file. Every method raises StoreError, which names the file."""
+
+    __slots__ = ("_path", "_reading", "_writer")
+
+    def __init__(self, reading: sqlite3.Connection, path: Path, writer: DefinitionWriter) -> None:
+        self._reading = reading
+        self._path = path
+        self._writer = writer
+
+    def readers(self, queue_id: int) -> list[StoredReader]:
+        """Return the readers of a queue."""
+        with store_errors(self._path):
+            rows = self._reading.execute(
+                "SELECT name, next_offset, is_pinned, put_ms FROM readers"
+                " WHERE queue_id = ? ORDER BY name",
+                (queue_id,),
+            ).fetchall()
+        return [
+            StoredReader(queue_id, read_name(name), offset, bool(is_pinned), put_ms)
+            for name, offset, is_pinned, put_ms in rows
+        ]
+
+    def write_readers(
+        self,
+        changed: Mapping[tuple[int, str], StoredReader | None],
+        on_lost: Callable[[StoreError], None],
+    ) -> None:
+        gone = [
+            (queue_id, stored_name(name))
+            for (queue_id, name), reader in changed.items()
+            if reader is None
+        ]
+        there = [
+            (stored_name(reader.name), reader.offset, reader.is_pinned, reader.put_ms, queue_id)
+            for (queue_id, _), reader in changed.items()
+            if reader is not None
+        ]
+
+        def write(connection: sqlite3.Connection) -> None:
+            connection.executemany("DELETE FROM readers WHERE queue_id = ? AND name = ?", gone)
+            connection.executemany(  # not for a queue whose own definition was lost
+                "INSERT OR REPLACE INTO readers (queue_id, name, next_offset, is_pinned, put_ms)"
+                " SELECT id, ?, ?, ?, ? FROM queues WHERE id = ?",
+                there,
+            )
+
+        self._writer.change(write)
+        self._writer.undo_if_lost(on_lost)

@@ -1,9 +1,8 @@
-"""The data directory: where everything stands in it, and its lock for one broker.
+"""Data directory: the places in it, and its lock for one broker.
 
-``storage.disk.opening`` locks it before anything in it is read. Locks are flock's, which the system
-releases when the process ends in any way. There are three: on the lock file, which has the process
-id of the broker; on the directory, since a lock on a file that was removed stops no second broker;
-and on the journal in it, for the offline tools, which may be given a journal by another path.
+Locks are flock's, which end with the process: on the lock file, which has the process id; on the
+directory, since a lock on a removed file stops no second broker; and on the journal, for the
+offline tools, which may be given it by another path.
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
-"""Opens all that a broker has on disk, and closes it in the reverse order.
+"""Everything that a broker has on disk, opened as a whole and closed in the reverse order.
 
-``server`` makes one ``DiskStorage``, takes the steps of ``recover``, restores its virtual hosts by
-``server.restore``, and closes it when the last connection is gone. Order: lock, definitions,
-journal, store, so nothing is written before everything has been read.
-
-Invariant: after any step that fails, ``close`` leaves no file open and no thread running.
+Order: lock, definitions, journal, store, so nothing is written before everything has been read.
+After any step that fails, ``close`` leaves no file open and no thread running.
 """
 
 from __future__ import annotations
@@ -27,10 +24,9 @@ from hareline.storage.journal.files import Files
 from hareline.storage.journal.format.positions import number_of_name
 from hareline.storage.journal.syncer import ThreadSyncer
 from hareline.storage.journal.writer import OnMeasured, Sync
-from hareline.storage.recovery.progress import RecoveryProgress
 from hareline.storage.recovery.queue_contents import KnownQueue, QueueContents
 from hareline.storage.recovery.read_journal import JournalRecovery
-from hareline.storage.recovery.reports import RecoveryListener
+from hareline.storage.recovery.reports import RecoveryListener, RecoveryProgress
 from hareline.storage.replaying.source import ReplaySource
 from hareline.storage.store.durable import DurableStore
 from hareline.storage.store.large_bodies import LargeBodies

@@ -44,7 +44,6 @@ from hareline.storage.journal.format.message import (
     decode_message,
 )
 from hareline.storage.journal.format.positions import number_of_name, offset_of, segment_of
-from hareline.storage.journal.format.producers import decode_producers
 from hareline.storage.journal.format.records import (
     decode_checkpoint,
     decode_clean,
@@ -52,6 +51,7 @@ from hareline.storage.journal.format.records import (
     decode_cover,
     decode_free,
     decode_part,
+    decode_producers,
     decode_return,
     decode_settle,
 )

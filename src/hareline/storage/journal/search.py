@@ -42,7 +42,6 @@ from hareline.storage.journal.format.frame import (
 from hareline.storage.journal.format.header import HEADER_SIZE_MIN, SegmentHeader
 from hareline.storage.journal.format.message import ENTRY, MESSAGE_HEAD
 from hareline.storage.journal.format.positions import offset_of, position_of, segment_of
-from hareline.storage.journal.format.producers import decode_producers
 from hareline.storage.journal.format.records import (
     decode_checkpoint,
     decode_clean,
@@ -50,6 +49,7 @@ from hareline.storage.journal.format.records import (
     decode_cover,
     decode_free,
     decode_part,
+    decode_producers,
     decode_return,
     decode_settle,
 )

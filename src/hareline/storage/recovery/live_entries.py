@@ -1,20 +1,19 @@
-"""Which entries of each queue are live, found in one pass over the records of the journal.
+"""Live entries of each queue, found in one pass over the records of the journal.
 
-Called by ``recovery.read_journal`` with every batch, front to back. Each record goes into the
-traces of its queues (``recovery.traces``); ``finish`` puts them together (``recovery.assembly``),
-since the record that settles an entry may come any time later. Contents stay where they are.
-
-A transaction whose work was spread over several batches has PART records. It counts if a COMMIT
-says so, or a CHECKPOINT behind them that does not name it.                                  [hot]
+Each record goes into the traces of its queues; they are put together at the end, since the record
+that settles an entry may come any time later. Contents stay where they are. A transaction with PART
+records counts if a COMMIT says so, or a CHECKPOINT behind them that does not name it.       [hot]
 """
 
 from __future__ import annotations
 
 import struct
+from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Final
 
 from hareline.message import PROPERTIES_START
+from hareline.storage.interface import ProducerSequence
 from hareline.storage.journal.format.frame import (
     CHECKPOINT,
     CLEAN,
@@ -42,16 +41,50 @@ from hareline.storage.journal.format.records import (
     decode_commit,
     decode_cover,
     decode_part,
+    decode_producers,
     decode_return,
     decode_settle,
 )
 from hareline.storage.journal.reader import ReadBatch
 from hareline.storage.recovery.assembly import LiveEntries
-from hareline.storage.recovery.producers import ProducerScan
 from hareline.storage.recovery.queue_contents import EXPIRES, LEVEL_SHIFT, SIZE_MASK, KnownQueue
 from hareline.storage.recovery.traces import QueueTraces
 
 _SINGLE: Final = struct.Struct("<BQHIQIIQHB")  # MESSAGE_HEAD and one ENTRY
+
+
+#: The most that ``max_producers`` of a virtual host may be; what is less is enforced by the broker.
+PRODUCERS_MAX: Final = 100_000
+
+
+class ProducerScan:
+    """Highest sequences of producers; the latest record counts: one may have begun again.
+
+    ``found``: by virtual host and producer id, in the order in which they were last accepted from.
+    """
+
+    __slots__ = ("found",)
+
+    def __init__(self) -> None:
+        self.found: dict[str, OrderedDict[bytes, ProducerSequence]] = {}
+
+    def take(self, _position: int, payload: memoryview) -> None:
+        """Take the next record. Raises MalformedRecord."""
+        producers = decode_producers(payload)
+        vhost = producers.vhost.decode("utf-8", "surrogateescape")
+        by_id = self.found.get(vhost)
+        if by_id is None or producers.is_whole:
+            by_id = self.found[vhost] = OrderedDict()
+        for producer_id, sequence, used_ms in producers.sequences:
+            known = by_id.get(producer_id)
+            if known is None:
+                known = by_id[producer_id] = ProducerSequence(producer_id)
+                if len(by_id) > PRODUCERS_MAX:
+                    by_id.popitem(last=False)
+            else:
+                by_id.move_to_end(producer_id)
+            known.highest = known.written = sequence
+            known.used_ms = used_ms
 
 
 class LiveEntryScan:

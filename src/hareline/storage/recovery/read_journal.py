@@ -20,9 +20,8 @@ from hareline.storage.journal.loss import LossSurvey
 from hareline.storage.journal.reader import JournalReader
 from hareline.storage.journal.upkeep import RETAINED_FOLDER
 from hareline.storage.recovery.live_entries import LiveEntryScan
-from hareline.storage.recovery.progress import RecoveryProgress
 from hareline.storage.recovery.queue_contents import KnownQueue, QueueContents
-from hareline.storage.recovery.reports import RecoveryListener, RecoveryReports
+from hareline.storage.recovery.reports import RecoveryListener, RecoveryProgress, RecoveryReports
 from hareline.storage.store.state import RecoveredSegment, RecoveredState
 
 

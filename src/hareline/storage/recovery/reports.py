@@ -1,21 +1,19 @@
-"""What recovery tells of its progress and of damage.
+"""Reports of a recovery: its progress as one number that only grows, and damage.
 
-``RecoveryReports`` answers the reader by the option ``journal.on_corruption`` and passes on to the
-``RecoveryListener`` of ``server`` what a person should know: what is damaged, which messages that
-cost as far as it can be known, and what is done about it.
+Damage is reported with the messages that it costs, as far as they can be known, and what is done
+about it by the option ``journal.on_corruption``.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from hareline.storage.journal.damage import Damage, Decision, Reporter
 from hareline.storage.journal.format.frame import SETTLE
 from hareline.storage.journal.loss import Loss, QueueLoss
 from hareline.storage.recovery.live_entries import LiveEntryScan
-from hareline.storage.recovery.progress import RecoveryProgress
 from hareline.storage.recovery.queue_contents import KnownQueue, QueueContents
 
 _ACTIONS: Final = {
@@ -23,6 +21,53 @@ _ACTIONS: Final = {
     Decision.SKIP: "left out",
     Decision.TRUNCATE: "the journal is cut there",
 }
+
+
+ENTRY_WORK: Final = 1_500  # 3 to 6 us for an entry that becomes an object, at 2.5 ns an octet
+DEFINITION_WORK: Final = 40_000  # 100 us for a queue or a binding
+
+
+class RecoveryProgress:
+    """All parts of a recovery as one number, in the work of reading one octet of the journal.
+
+    ``show`` gets the work done and all the work; ``definitions``: their number. The entries to load
+    are estimated until the journal has been read; those that become bare numbers are not counted.
+    """
+
+    __slots__ = ("_all", "_done", "_share", "_show")
+
+    def __init__(self, show: Callable[[int, int], None], definitions: int = 0) -> None:
+        self._show = show
+        self._done = 0
+        self._all = definitions * DEFINITION_WORK
+        self._share = 0.0
+
+    def on_read(self, done_octets: int, all_octets: int, loaded: int) -> None:
+        """Report how far the journal is read; ``loaded``: entries of that part to be loaded."""
+        expected = loaded * all_octets // done_octets if done_octets else 0
+        self._report(done_octets, self._all + all_octets + expected * ENTRY_WORK)
+
+    def on_all_read(self, all_octets: int, loaded: int) -> None:
+        """Note that the journal has been read; ``loaded``: entries that are to be loaded."""
+        self._done = all_octets
+        self._all += all_octets + loaded * ENTRY_WORK
+
+    def on_loaded(self, entries: int) -> None:
+        self._done += entries * ENTRY_WORK
+        self._report(self._done, self._all)
+
+    def on_restored(self, definitions: int) -> None:
+        self._done += definitions * DEFINITION_WORK
+        self._report(self._done, self._all)
+
+    def finish(self) -> None:
+        """Report that everything is restored."""
+        self._show(self._all, self._all)
+
+    def _report(self, done: int, all_work: int) -> None:
+        if all_work:
+            self._share = min(max(self._share, done / all_work), 1.0)
+            self._show(min(int(self._share * all_work), all_work - 1), all_work)
 
 
 class RecoveryListener(ABC):

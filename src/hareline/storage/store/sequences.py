@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from hareline.storage.interface import MessageStore, ProducerSequence, SequenceLedger
 from hareline.storage.journal.format.frame import RECORD_OVERHEAD
-from hareline.storage.journal.format.producers import SEQUENCE, producers_head
+from hareline.storage.journal.format.records import SEQUENCE, producers_head
 
 
 class HeldSequences:

@@ -27,13 +27,13 @@ from hareline.storage.journal.format.message import (
     Entry,
 )
 from hareline.storage.journal.format.positions import offset_of, position_of
-from hareline.storage.journal.format.producers import KeptSequence
 from hareline.storage.journal.format.records import (
     COVERED,
     RETURNED,
     TRANSACTION,
     Checkpoint,
     CheckpointQueue,
+    KeptSequence,
     Part,
     Run,
     encode_items,

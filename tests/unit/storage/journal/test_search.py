@@ -14,7 +14,7 @@ from hareline.storage.journal.format.frame import (
     encode_batch,
 )
 from hareline.storage.journal.format.positions import offset_of, position_of
-from hareline.storage.journal.format.producers import KeptSequence
+from hareline.storage.journal.format.records import KeptSequence
 from tests.crash.forgetful_files import ForgetfulFiles
 from tests.support.encoders import encode_producers
 from tests.support.segments import (

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from hareline.storage.journal.format.frame import MalformedRecord
-from hareline.storage.journal.format.producers import KeptSequence
-from hareline.storage.recovery import producers
-from hareline.storage.recovery.producers import ProducerScan
+from hareline.storage.journal.format.records import KeptSequence
+from hareline.storage.recovery import live_entries
+from hareline.storage.recovery.live_entries import ProducerScan
 from tests.support.encoders import encode_producers
 
 
@@ -46,7 +46,7 @@ def test_a_whole_list_forgets_the_others_of_its_virtual_host() -> None:
 
 
 def test_there_are_no_more_than_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(producers, "PRODUCERS_MAX", 3)
+    monkeypatch.setattr(live_entries, "PRODUCERS_MAX", 3)
     found = taken(*((b"/", False, {b"%d" % number: number}) for number in range(10)))
     assert found == {"/": {b"7": 7, b"8": 8, b"9": 9}}
 

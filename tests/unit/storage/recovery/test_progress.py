@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hareline.storage.recovery.progress import DEFINITION_WORK, ENTRY_WORK, RecoveryProgress
+from hareline.storage.recovery.reports import DEFINITION_WORK, ENTRY_WORK, RecoveryProgress
 
 MIB = 1 << 20
 

@@ -17,8 +17,8 @@ from hareline.server.restore import VhostRecovery
 from hareline.storage.definitions.schema import FILE_NAME
 from hareline.storage.definitions.sqlite import SqliteDefinitions
 from hareline.storage.memory import MemoryStore
-from hareline.storage.recovery.progress import RecoveryProgress
 from hareline.storage.recovery.queue_contents import QueueContents
+from hareline.storage.recovery.reports import RecoveryProgress
 from hareline.turn import Turn
 from tests.support.messages import ARRIVAL_MS, make_message
 from tests.support.recoveries import DictContentStore, KeepingListener

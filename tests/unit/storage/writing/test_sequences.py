@@ -8,8 +8,12 @@ import pytest
 
 from hareline.storage.interface import ProducerSequence
 from hareline.storage.journal.format.frame import CHECKPOINT, COMMIT, MESSAGE, PRODUCERS
-from hareline.storage.journal.format.producers import KeptSequence, Producers, decode_producers
-from hareline.storage.journal.format.records import decode_commit
+from hareline.storage.journal.format.records import (
+    KeptSequence,
+    Producers,
+    decode_commit,
+    decode_producers,
+)
 from hareline.storage.store.divided import DurableTransaction
 from tests.support.segments import Listener, read_all
 from tests.support.store_stand import JOURNAL, FakeEntry, Reopened, StoreStand, persistent

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hareline.storage.journal.format.frame import MalformedRecord
-from hareline.storage.journal.format.producers import KeptSequence, Producers, decode_producers
+from hareline.storage.journal.format.records import KeptSequence, Producers, decode_producers
 from tests.support.encoders import encode_producers
 
 u64 = st.integers(0, (1 << 64) - 1)

@@ -1,1 +1,1 @@
-"""Where messages and definitions are kept: the interface, in memory, and on disk."""
+"""Storage of messages and definitions: the interface, in memory, and on disk."""

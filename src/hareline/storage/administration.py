@@ -1,10 +1,7 @@
 """Records of what is administered at run time, and the interface of the store that keeps them.
 
-``hareline.administration`` writes and reads them; ``storage.definitions.administration`` keeps them
-in SQLite.
-
-Invariant: a record is a value; its key is its first fields (``KEY_FIELDS``), and a later record
-with the same key takes the place of the earlier one.
+A record is a value; its key is its first fields (``KEY_FIELDS``), and a later record with the same
+key takes the place of the earlier one.
 """
 
 from __future__ import annotations
@@ -49,7 +46,7 @@ class VhostRecord(NamedTuple):
 
 
 class PermissionRecord(NamedTuple):
-    """What a user may do in a virtual host, as patterns."""
+    """Rights of a user in a virtual host, as patterns."""
 
     user: str
     vhost: str
@@ -59,7 +56,7 @@ class PermissionRecord(NamedTuple):
 
 
 class TopicPermissionRecord(NamedTuple):
-    """Which routing keys a user may use with a topic exchange, as patterns."""
+    """Routing keys that a user may use with a topic exchange, as patterns."""
 
     user: str
     vhost: str
@@ -97,7 +94,7 @@ class GlobalParameterRecord(NamedTuple):
 
 
 class RemovedDefault(NamedTuple):
-    """What a broker without settings would have, and has no more: ``kind`` "user" or "vhost"."""
+    """Default of a broker without settings that was removed: ``kind`` "user" or "vhost"."""
 
     kind: str
     name: str
@@ -134,7 +131,7 @@ def key_of(record: Record) -> tuple[Any, ...]:
 
 
 class AdministrationStore:
-    """Where records are kept. Raises StoreError, which names the file.
+    """Store of records. Raises StoreError, which names the file.
 
     A change is made as a whole or not at all. A store may write later, as ``when_settled`` tells.
     This class keeps nothing, for brokers without a disk.

@@ -59,7 +59,7 @@ class StoredEntry:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class QueueLedger(metaclass=ABCMeta):
-    """What a store keeps of one durable queue; the queue tells it what happens to its entries.
+    """Part of a store for one durable queue; the queue tells it what happens to its entries.
 
     ``deliver_ticket``: deliveries from this queue may be written to a socket once this ticket is
     durable, since only then a restart after a crash knows that they may have gone out. It only
@@ -74,7 +74,7 @@ class QueueLedger(metaclass=ABCMeta):
         self.writes_all = False
 
     def counts(self) -> tuple[int, int]:
-        """How many entries were written since the start, and how many are kept now."""
+        """Return numbers of entries: written since the start, and kept now."""
         return 0, 0
 
     @abstractmethod
@@ -147,7 +147,7 @@ class ProducerSequence:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class SequenceLedger(metaclass=ABCMeta):
-    """What a store keeps of the producers of one virtual host.
+    """Part of a store for the producers of one virtual host.
 
     ``by_id``: all that are known, the least recently used first. ``broker.producers`` adds, moves
     and removes them; the store has what is left of them in each new segment.
@@ -389,7 +389,7 @@ class DefinitionStore:
 
     @property
     def reader_store(self) -> ReaderStore | None:
-        """Where the positions of readers are kept; None: nowhere."""
+        """Store of the positions of readers; None: they are not kept."""
         return None
 
     def undo_if_lost(self, undo: Callable[[StoreError], None]) -> None:

@@ -1,10 +1,6 @@
-"""The records of what is administered at run time, in tables of the definitions.
+"""Records of what is administered at run time, in tables of the definitions.
 
-Made by ``definitions.sqlite``; ``hareline.administration`` reads and writes it, by
-``definitions.writer``.
-
-Invariant: each kind of record has one table, whose columns are its fields in their order, the key
-first.
+Each kind of record has one table, whose columns are its fields in their order, the key first.
 """
 
 from __future__ import annotations

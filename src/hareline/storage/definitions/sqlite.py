@@ -399,7 +399,7 @@ class SqliteDefinitions(DefinitionStore):
 
     @property
     def binding_count(self) -> int:
-        """How many bindings there are in all virtual hosts."""
+        """Number of bindings in all virtual hosts."""
         ((count,),) = self._rows("SELECT count(*) FROM bindings")
         return int(count)
 

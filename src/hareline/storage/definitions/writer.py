@@ -1,16 +1,8 @@
-"""Writes the changes of the definitions in a thread, as many as there are in one transaction.
+"""Transactions of the definitions, written in a thread, one at a time.
 
-Used by ``definitions.sqlite`` and what it makes, for every change. After ``gather`` changes gather
-while the transaction before them is written; ``commit``, which each turn calls, hands them over
-when that one is done. So neither a slow sync nor a lock of another process stops the loop, and the
-slower the disk, the more changes share a sync. Without ``gather`` each change is a transaction of
-its own, durable when the call returns (write-ahead log, synchronous FULL).
-
-When a transaction is lost, so is what has gathered behind it, which may rest on it. All of that is
-undone in reverse, then those who wait are told. Deletions are not undone, but made with the next
-transaction.
-
-Invariant: one transaction is written at a time, and changes in the order in which they were made.
+After ``gather`` changes gather while the transaction before them is written, so a slow disk or a
+lock stops no loop; before, each is durable when the call returns. A lost transaction loses what has
+gathered behind it: all is undone in reverse, and deletions are made with the next one.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ class StorageOptions:
 
 @dataclass(frozen=True, slots=True)
 class StorageCallbacks:
-    """What the storage calls; all but ``hand_back`` on the loop.
+    """Functions that the storage calls; all but ``hand_back`` on the loop.
 
     ``hand_back``: has a function called on the loop, from any thread. ``on_disk_full``: True if the
     store has no room for what comes next, False when it has room again. ``on_failure``: the store

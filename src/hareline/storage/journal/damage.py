@@ -1,4 +1,4 @@
-"""What can be wrong with a journal, and what decides how to go on.
+"""Damage of a journal, and decisions how to go on.
 
 The reader finds damage and asks its ``Reporter``: recovery answers by the option
 ``journal.on_corruption``, the offline tools by their command line.
@@ -18,7 +18,7 @@ _ENTRIES_SHOWN = 20
 
 
 class Decision(Enum):
-    """How to go on: FAIL raises, SKIP reads the next valid octets, TRUNCATE ends the journal."""
+    """Way to go on: FAIL raises, SKIP reads the next valid octets, TRUNCATE ends the journal."""
 
     FAIL = "fail"
     SKIP = "skip"
@@ -75,7 +75,7 @@ class JournalDamaged(StoreError):
 
 
 class Reporter(ABC):
-    """What a reader reports to while it reads a journal."""
+    """Receiver of what a reader reports while it reads a journal."""
 
     __slots__ = ()
 

@@ -1,9 +1,8 @@
-"""The file layer of the store: each call is one or a few calls of the operating system.
+"""File layer of the store: each call is one or a few calls of the operating system.
 
-The writer, the thread that syncs, recovery and the offline tools reach files only by this class, so
-that tests can replace it by one that forgets what was never synced. Every method raises OSError.
-After a failed ``sync`` it is unknown what is on disk (Linux drops the pages and says "clean"), so
-callers must take it as final.
+All of the storage reaches files by this class, so that tests can replace it by one that forgets
+what was never synced. After a failed ``sync`` it is unknown what is on disk (Linux drops the pages
+and says "clean"), so callers must take it as final.
 """
 
 from __future__ import annotations

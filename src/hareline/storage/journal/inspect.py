@@ -83,7 +83,7 @@ class SegmentReport:
 
 @dataclass(slots=True)
 class Report(Reporter):
-    """What a whole pass over a journal found; as a Reporter it always goes on.
+    """Findings of a whole pass over a journal; as a Reporter it always goes on.
 
     ``kinds``: how many records of each. ``malformed``: (position, what) of records whose checksum
     is right and whose payload is invalid. ``torn``: (path, position, octets).
@@ -142,7 +142,7 @@ class Report(Reporter):
 
 
 def lost_lines(damages: list[Damage]) -> Iterator[str]:
-    """Which entries of which queues were in damaged records, as far as those let on."""
+    """Entries by queue that damaged records seem to have held."""
     lost: dict[int, list[int]] = {}
     for damage in damages:
         for queue_id, offset in damage.entries:
@@ -168,7 +168,7 @@ def lost_lines(damages: list[Damage]) -> Iterator[str]:
 
 
 def is_journal(files: Files, directory: str) -> bool:
-    """Whether there is a segment in this directory. Raises OSError."""
+    """True if there is a segment in this directory. Raises OSError."""
     return any(number_of_name(name) is not None for name in files.list(directory))
 
 

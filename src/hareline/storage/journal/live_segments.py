@@ -1,9 +1,8 @@
-"""Which files belong to a journal, by the newest header that can be read.
+"""Files that belong to a journal, by the newest header that can be read.
 
-Called by the reader before it reads from front to back. The journal is the manifest of that header
-and its segment, without what FREE records from there on name, and every segment with a higher
-number. A segment that should be there and is not, or cannot be opened, is listed with its problem:
-whether that is damage is for the reader to say.
+The journal is the manifest of that header and its segment, without what FREE records from there on
+name, and every segment with a higher number. A segment that is missing or cannot be opened is
+listed with its problem: whether that is damage is for the reader to say.
 """
 
 from __future__ import annotations

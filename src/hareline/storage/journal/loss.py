@@ -1,10 +1,8 @@
-"""Bounds the messages lost by damaged octets that do not show what they held.
+"""Bounds of the messages lost by damaged octets that do not show what they held.
 
-Called by ``recovery.read_journal`` where there is such damage: one more pass over the journal. What
-was published into a queue while the damaged octets were written has offsets from the next offset as
-it was before them up to the one in the next CHECKPOINT. Without those that are found or settled
-elsewhere, these are all that can be lost; some of them may never have been stored. Older messages
-that a compaction had moved there are not among them, and no record names those.
+Lost can be offsets from the next one as it was before the damage up to the next CHECKPOINT, without
+those that are found or settled elsewhere. Messages that a compaction had moved there are not among
+them; no record names those.
 """
 
 from __future__ import annotations

@@ -1,11 +1,7 @@
 """Reading a journal from its first live segment to its end, batch by batch.
 
-Called by recovery and by the offline tools. Which files belong to the journal is decided by
-``journal.live_segments``. A batch counts only whole.
-
-Invariant: what is yielded was written by the broker, in this order, and its checksums match; what
-cannot be read is either a torn tail, by the rule of docs/journal-format.md, or has been reported as
-damage to the ``Reporter``.                                                                  [hot]
+What is yielded was written by the broker, in this order, in whole batches with right checksums;
+anything else is a torn tail, or has been reported as damage to the ``Reporter``.              [hot]
 """
 
 from __future__ import annotations

@@ -1,13 +1,8 @@
-"""Makes a damaged journal one that reads without damage, without what was damaged.
+"""Repair of a damaged journal: afterwards it reads without damage, and without what was damaged.
 
-Called by ``hareline journal repair``. ``plan`` reads only and says what would be done; ``apply``
-does it. Two ways: SKIP puts a GAP record over what cannot be read and keeps all the rest where it
-is, TRUNCATE ends the journal before the first damage. Where the newest segment goes, by damage or
-by order, one of the same number takes its place that has nothing but a GAP: the broker, which knows
-that number, does not miss it, and no position is used twice.
-
-Invariant: no octet is destroyed. Each file that changes is written again, and the old one moved
-into a folder beside it; files that need no change are not touched.
+SKIP puts a GAP record over what cannot be read, TRUNCATE ends the journal before the first damage.
+Where the newest segment goes, one of its number with nothing but a GAP takes its place. No octet
+is destroyed: files that change are written again, and the old ones moved into a folder beside.
 """
 
 from __future__ import annotations
@@ -53,7 +48,7 @@ class _Rewrite:
 
 @dataclass(slots=True)
 class Repair:
-    """What is to be done. ``lines``: the same for people, what is lost by it included."""
+    """Steps to be done. ``lines``: the same for people, what is lost by it included."""
 
     directory: str
     rewrites: list[_Rewrite] = field(default_factory=list)
@@ -306,13 +301,13 @@ def _plan_cut(files: Files, repair: Repair, reader: JournalReader, newest: int) 
 
 
 def _start(source: ReadSegment) -> int:
-    """Where the first batch of a segment stands that can be read."""
+    """Position of the first batch of a segment that can be read."""
     assert source.segment is not None
     return source.segment.header.size_bytes
 
 
 def _dropped_lines(files: Files, directory: str, cut_position: int, newest: int) -> Iterator[str]:
-    """What stands behind the cut and could be read."""
+    """Records behind the cut that could be read."""
     report = Report()
     records = entries = 0
     reader = JournalReader(files, directory, report, newest=newest)

@@ -1,9 +1,6 @@
-"""Finds batches and records in octets that cannot be read from front to back.
+"""Search for batches and records in octets that cannot be read from front to back.
 
-Called by the reader and by ``journal.live_segments`` where something is damaged, or only some
-batches are needed.
-
-Invariant: what is found has a right checksum, under the seed of its segment.
+What is found has a right checksum, under the seed of its segment.
 """
 
 from __future__ import annotations

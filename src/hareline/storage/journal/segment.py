@@ -1,12 +1,8 @@
 """One file of the journal: making it, using an old one again, opening it, one record.
 
-Called by the writer (create, recycle) and by everything that reads (open). Nothing here syncs:
-``create`` and ``recycle`` leave a file whose header is written and whose name stands in the
-directory, and the caller syncs both before a batch in it counts as durable. A crash in between
-leaves a segment with an unreadable header after the last batch, which is a torn tail.
-
-Invariant: a file ``<number>.log`` is a segment; all else in the directory (spares, and the folder
-of what is retained) has another name.
+Nothing here syncs: the caller syncs a new file and its directory before a batch in it counts as
+durable. A crash in between leaves a torn tail. ``<number>.log`` is a segment; all else in the
+directory has another name.
 """
 
 from __future__ import annotations

@@ -1,12 +1,7 @@
-"""Runs work on the disk, one piece after the other, in one thread.
+"""Work on the disk, run one piece after the other in one thread; results come back on the loop.
 
-``storage.store.durable`` submits work from the event loop and goes on; the thread runs it and hands
-the result back to the loop. The journal has one and the definitions have one
-(``definitions.writer``), so that neither waits for the other. ``InlineSyncer`` is for tests, which
-decide by hand when the disk has done something.
-
-Invariant: of what was submitted exactly one ``Work`` runs at a time, in the order in which they are
-due; ``finished`` runs on the loop's side only, once, and in the order of the runs.
+The journal has one thread and the definitions have one, so that neither waits for the other.
+``finished`` runs on the loop's side, once, in the order of the runs.
 """
 
 from __future__ import annotations

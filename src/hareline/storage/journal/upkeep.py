@@ -1,9 +1,7 @@
 """Work on segment files other than appending: spares, freeing, retention, the end.
 
-Submitted by ``storage.store.durable``, run by the syncer, never on the path of a message. An error
-here loses nothing: at worst a file stays that should be gone.
-
-Invariant: a file is touched by ``Discard`` only after the FREE record that names it is durable.
+An error here loses nothing: at worst a file stays that should be gone. ``Discard`` touches a file
+only after the FREE record that names it is durable.
 """
 
 from __future__ import annotations

@@ -1,14 +1,7 @@
-"""The end of the journal, where batches are appended.
+"""The end of the journal, where batches are appended without a gap, in order.
 
-``storage.store.durable`` asks for room, encodes a batch for the place it was given, and submits the
-``Write`` to the syncer. Attributes are either the loop's (where the next batch goes, checksum seed,
-what is durable) or the thread's (open file, spares). Only ``run`` of a work waits for the disk.
-
-There is always a spare file ahead, preallocated: when a segment is full the next one cannot fail
-for want of space, and if no new spare can be made the alarm comes a whole segment early.    [hot]
-
-Invariant: batches reach the disk in the order of their positions, and each follows the one before
-it without a gap, or begins a segment.
+Attributes are either the loop's or the thread's; only ``run`` of a work waits for the disk. There
+is a spare file ahead: a new segment cannot fail for want of space.                            [hot]
 """
 
 from __future__ import annotations
@@ -42,7 +35,7 @@ _NO_SPACE: Final = (errno.ENOSPC, errno.EDQUOT)
 
 
 class SyncFailed(Exception):
-    """What is on the disk is unknown, so a sync is never tried again."""
+    """The content of the disk is unknown, so a sync is never tried again."""
 
     def __init__(self, error: OSError) -> None:
         super().__init__(error.strerror or str(error))
@@ -74,7 +67,7 @@ class Roll:
 
 
 class JournalWriter:
-    """Where the next batch goes, and the files it goes to.
+    """Place of the next batch, and the files it goes to.
 
     Of the loop: ``number``, ``end``, ``size_bytes``, ``seed`` of the tail; ``durable_position``:
     all before it is synced; ``in_flight``: the batch that is being written, or failed to be;
@@ -163,12 +156,12 @@ class JournalWriter:
 
     @property
     def next_position(self) -> int:
-        """Where the first record of the batch goes for which room was made."""
+        """Position of the first record of the batch for which room was made."""
         return position_of(self.number, self.end + BATCH_SIZE)
 
     @property
     def readable_position(self) -> int:
-        """Where the last batch ends that has been written, and synced if every batch is."""
+        """End of the last batch that has been written, and synced if every batch is."""
         if self.in_flight is not None:
             return self.in_flight.position
         return position_of(self.number, self.end)
@@ -226,7 +219,7 @@ class JournalWriter:
         self.written_position = write.position + write.octets
 
     def sync_segment(self) -> int:
-        """What was written is durable; returns the position before which it is. Raises OSError."""
+        """Make what was written durable; returns the position before which it is."""
         if self.segment is not None:
             self.files.sync(self.segment.fd)
             self.syncs += 1
@@ -398,7 +391,7 @@ class Write(Work):
         self._on_written(self)
 
     def octets_from(self, position: int) -> memoryview:
-        """What the batch has from there on, while it is not on disk yet."""
+        """Octets of the batch from there on, while it is not on disk yet."""
         parts = self.parts
         if len(parts) > 1:
             self.parts = parts = [b"".join(parts)]

@@ -1,10 +1,7 @@
-"""From what the journal says of a queue to its live entries, when all has been read.
+"""Live entries of a queue, put together from its traces when all has been read.
 
-Called by ``LiveEntryScan.finish`` for each queue: its columns are merged by offset, settled entries
-and those of transactions without an end are taken out, and delivery counts are inferred.
-
-Invariant: of an entry that is recorded more than once, because it was moved, the newest record
-counts.                                                                                      [hot]
+Columns are merged by offset, settled entries and those of transactions without an end are taken
+out, and delivery counts are inferred. Of an entry recorded twice the newest record counts.    [hot]
 """
 
 from __future__ import annotations
@@ -24,7 +21,7 @@ from hareline.storage.store.state import RecoveredQueue
 
 
 class LiveEntries:
-    """What is in the queues of a journal: parts of a ``RecoveredState``, and the contents.
+    """Live entries of all queues of a journal: parts of a ``RecoveredState``, and the contents.
 
     ``queues``, ``contents``: by queue id. ``settled``, ``interrupted``: as in ``RecoveredState``.
     """

@@ -1,8 +1,6 @@
-"""What is known of a queue before the journal is read, and what is in it afterwards.
+"""Queues before the journal is read (``KnownQueue``) and after it (``QueueContents``).
 
-``server.known_queues`` makes a ``KnownQueue`` of each definition, ``recovery.live_entries`` the
-``QueueContents``, and ``server.restore`` puts these into the queue. An entry is three numbers in
-columns, 20 octets, until then.
+An entry is three numbers in columns, 20 octets, until ``server.restore`` puts it into its queue.
 """
 
 from __future__ import annotations
@@ -52,7 +50,7 @@ class QueueContents:
 
     @property
     def expiring_count(self) -> int:
-        """How many have a time to live."""
+        """Number of entries with a time to live."""
         return sum([size & EXPIRES for size in self.sizes]) // EXPIRES
 
     @property

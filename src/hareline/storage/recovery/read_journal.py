@@ -1,11 +1,7 @@
 """One pass over the journal at the start, before a client may connect.
 
-Called by ``storage.disk.opening``. ``JournalRecovery.read`` gives the ``RecoveredState`` from which
-the durable store goes on, and the contents of the queues for ``server.restore``. It is a generator
-that yields now and then, so that the caller can look at its signals.
-
-Invariant: nothing that was durable is dropped here unless the operator said so
-(``journal.on_corruption``), and then the listener is told exactly what.
+Nothing that was durable is dropped unless the operator said so (``journal.on_corruption``), and
+then the listener is told exactly what.
 """
 
 from __future__ import annotations

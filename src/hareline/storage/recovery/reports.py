@@ -71,7 +71,7 @@ class RecoveryProgress:
 
 
 class RecoveryListener(ABC):
-    """What a recovery reports to; made by ``server``."""
+    """Receiver of the reports of a recovery; made by ``server``."""
 
     __slots__ = ()
 

@@ -1,10 +1,7 @@
-"""What the records of the journal say of one queue, gathered while it is read.
+"""Traces of one queue in the records of the journal, gathered while it is read.
 
-Written by ``recovery.live_entries`` for each record, read once by ``recovery.assembly`` at the end:
-the record that settles an entry may come any time later.
-
-Entries of a queue come in the order of their offsets, but for what compaction has moved. Each
-ascending run of either kind is an ``EntryColumns`` of its own.                              [hot]
+Entries come in the order of their offsets, but for those that compaction has moved. Each ascending
+run of either kind is an ``EntryColumns``.                                                     [hot]
 """
 
 from __future__ import annotations
@@ -47,7 +44,7 @@ class EntryColumns:
 
 
 class QueueTraces:
-    """What the journal says of one queue.
+    """Traces of one queue in the journal.
 
     ``all_columns``: every run of ascending offsets; ``fresh`` and ``moved`` are the ones that grow,
     of new entries and of those that compaction has moved.

@@ -1,16 +1,8 @@
-"""The messages of one queue and span of time that the journal still has, settled ones too.
+"""Messages of one queue and span of time that the journal still has, settled ones too.
 
-``management.replay`` gets a ``ReplayRange`` from ``replaying.source``, looks through the journal
-with it, then reads what was found, in pieces. The files are those of a running broker: segments are
-appended to, freed, renamed into ``retained/`` and unlinked meanwhile. Reading ends where the
-journal was durable when the replay began, and what was found stays readable, since its files are
-held open.
-
-Messages come in the order in which the queue got them, each once, from its first record; one that
-compaction has moved only where the first record is gone.
-
-Invariant: nothing here writes. ``look`` and ``read`` are for a thread, one call at a time, all
-else is for the loop.
+Segments are appended to, freed, renamed and unlinked meanwhile: files are held open, and reading
+ends where the journal was durable when the replay began. Messages come in the order of the queue,
+each once. Nothing here writes; ``look`` and ``read`` are for a thread, all else is for the loop.
 """
 
 from __future__ import annotations
@@ -380,7 +372,7 @@ class ReplayRange:
 
 
 class _Found:
-    """Where one queue's messages are: columns in offset order, and those that came out of order."""
+    """Places of one queue's messages: columns in offset order, and those that came out of order."""
 
     __slots__ = ("_offsets", "_positions", "_strays")
 

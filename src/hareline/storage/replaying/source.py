@@ -1,16 +1,8 @@
-"""What a replay needs of the disk: queues that had a name, their messages, new copies.
+"""Sources of a replay on disk: queues that had a name, their messages, new copies.
 
-Made by ``storage.disk.opening``, called by ``management.replay``, on the loop. A replayed message
-is published now with the body, the properties and the address of the old one, but for:
-
-========================  =======================================================================
-``x-replayed-from``       S, the queue that had it; in place of one that it had
-``x-replayed-arrival``    T, when that queue got it; likewise
-expiration                gone, as from a dead letter: that time is over
-x-death                   stays, as if its publisher had written it
-========================  =======================================================================
-
-Invariant: what was published as persistent (delivery-mode 2) is persistent again, and no other.
+A replayed message has the body, properties and address of the old one, but for ``x-replayed-from``
+(its queue), ``x-replayed-arrival`` (when that got it) and no expiration, as a dead letter; x-death
+stays. It is persistent exactly if the old one was.
 """
 
 from __future__ import annotations

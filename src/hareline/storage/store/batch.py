@@ -65,7 +65,7 @@ BATCH_BYTES: Final = 1 << 29
 
 
 class BatchContents:
-    """What one batch is made of, before it has a place."""
+    """Contents of one batch, before it has a place."""
 
     __slots__ = (
         "bound",

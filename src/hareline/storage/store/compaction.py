@@ -1,14 +1,8 @@
-"""Moves live records of a mostly dead segment to the tail, so that it can be freed.
+"""Compaction: live records of a mostly dead segment are moved to the tail.
 
-When less than half of the journal is live, the sealed segment with the least is read in chunks, in
-the syncer's thread; ``storage.store.batch`` asks for the live records of the chunk that was read
-and writes them again, marked as moved. So each batch moves at most ``CHUNK_BYTES``, and in all no
-more is written than is freed. Positions that queues hold stay valid: ``liveness.Moves``.
-
-While a compaction is under way no segment is freed: an entry has two copies then, and what says
-that it is settled must not be lost with one of them before the other is gone.
-
-Invariant: a record is moved with exactly those of its entries that live when the batch is built.
+The sealed segment with the least is read in chunks, in a thread, and each batch moves the records
+of one chunk, with exactly those entries that live then. Meanwhile no segment is freed: what says
+that one of the two copies of an entry is settled must outlive both.
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
-"""The content store of a durable broker: reads contents back from the journal and the spool.
+"""Contents read back from the journal and the spool, for queues deeper than their window.
 
-Called by queues that are deeper than their window, when entries come to their head, and by entries
-whose message is a ``StoredMessage``. Reads block the loop: they are of what will be delivered next,
-which is mostly in the page cache.
-
-Invariant: a position always reads the message it was given for, also after a compaction moved it.
+Reads block the loop: they are of what will be delivered next, mostly in the page cache. A position
+always reads the message it was given for, also after a compaction moved it.
 """
 
 from __future__ import annotations

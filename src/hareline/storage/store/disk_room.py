@@ -1,11 +1,7 @@
-"""Whether the disk has room: the spare segment, and the alarm while there is none.
+"""Room on the disk: the spare segment, and the alarm while there is none.
 
-The next segment is made ahead of need, so what was accepted still fits when the disk is full.
-``storage.store.durable`` asks for a spare after each roll, and reports writes that found no room;
-while the disk is full a spare is tried again from time to time.
-
-Invariant: ``on_full`` is called with each change of ``is_full``, and only then; one retry waits at
-most.
+The next segment is made ahead of need, so what was accepted still fits when the disk is full; then
+a spare is tried again from time to time.
 """
 
 from __future__ import annotations

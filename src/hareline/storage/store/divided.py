@@ -1,13 +1,8 @@
-"""A transaction whose work is spread over several turns, and so over several batches.
+"""Transactions whose work is spread over several turns, and so over several batches.
 
-A batch is recovered whole or not at all, so whatever is done in one callback is atomic without
-further work. For more than that, each batch that has entries of an unfinished transaction names
-them in a PART record, and the batch that has the last of them says COMMIT: without it a start drops
-them all. Settlements and the sequences of producers take little room, so they are held here until
-the end.                                                                                       [hot]
-
-Invariant: while a transaction is unfinished no compaction begins, so PART records stand in the
-segments of the entries that they name, and the segments of held runs stay what they are.
+Each batch with entries of an unfinished one names them in a PART record, and the last says COMMIT:
+without it a start drops them all. Settlements and sequences are held until then. No compaction
+begins meanwhile, so the segments of held runs stay what they are.                             [hot]
 """
 
 from __future__ import annotations
@@ -94,7 +89,7 @@ class Transactions:
 
     @property
     def is_commit_due(self) -> bool:
-        """Whether there is something to write of finished transactions, though of no ledger."""
+        """True if there is something to write of finished transactions, though of no ledger."""
         return bool(self.held) or any(one.is_finished for one in self.unwritten.values())
 
 

@@ -1,24 +1,8 @@
-"""The durable store: what the loop sees of the journal.
+"""The durable store: group commit, with one write and one sync at a time.
 
-A turn calls ``write_pending``: if the disk is idle, everything that has gathered becomes one batch,
-which a thread writes and syncs, while the next one gathers. When the thread reports back, the
-callbacks that wait for the ticket are called, and the next turn hands over the next batch: group
-commit, with one write and one sync at a time. Settlements for which no callback waits are given
-some time to be joined by more, since a client may acknowledge one message after the other.
-``storage.store.batch`` decides what is written, ``space`` which segments go or are compacted. [hot]
-
-========================  =======================================================================
-what goes wrong           what follows
-========================  =======================================================================
-no room for a new spare   ``on_disk_full(True)``: publishers are blocked; all that is on its way
-                          still fits into the segment that was the last spare
-no room to write          ``refusal`` as well; the batch is tried again until there is room
-any other error of write  ``failure``, for good: nothing is written any more, the callbacks that
-or sync                   wait are called, consumers and acks go on in memory
-========================  =======================================================================
-
-Invariant: ``durable_ticket`` is the ticket of the last batch that is as durable as ``sync``
-promises ("always": synced; "interval" and "never": written).
+A turn calls ``write_pending``: if the disk is idle, all that has gathered becomes one batch, which
+a thread writes and syncs while the next one gathers; then callbacks of its ticket are called.
+A full disk blocks publishers and is tried again; any other error ends all writing.            [hot]
 """
 
 from __future__ import annotations
@@ -76,6 +60,12 @@ def _never(_: int) -> bool:
 
 class DurableStore(MessageStore):
     """``start`` comes first, then ``open_queue`` for each durable queue.
+
+    ``durable_ticket``: of the last batch that is as durable as ``sync`` promises ("always": synced;
+    "interval" and "never": written). Without room for a new spare ``on_disk_full(True)`` is called,
+    and what is on its way still fits; without room to write there is a ``refusal`` as well, until
+    the batch could be written. After any other error there is a ``failure``, for good: callbacks
+    are called, consumers and acks go on in memory.
 
     ``directory``: of the journal; ``spool_directory``: erased by ``start``. ``sync_interval_ms``:
     for sync "interval", how long after a write it is synced at the latest. ``retention_age_s``,
@@ -337,7 +327,7 @@ class DurableStore(MessageStore):
 
     @property
     def keeps_settled(self) -> bool:
-        """Whether retention is on."""
+        """True if retention is on."""
         return self._retention.is_on
 
     @property
@@ -346,7 +336,7 @@ class DurableStore(MessageStore):
         return self._writer.readable_position
 
     def pinned_places(self, directory: str, large_directory: str) -> PinnedPlaces:
-        """Where a process beside the broker can read records; see ``storage.store.pinned``."""
+        """Return places at which a process beside the broker can read records."""
         writer, liveness = self._writer, self._liveness
         return PinnedPlaces(directory, large_directory, writer, liveness, self._next_batch)
 

@@ -1,16 +1,8 @@
-"""Bodies that are too large for memory, each in a file of its own in ``large/``.
+"""Bodies that are too large for memory, each in a file of its own; see docs/large-messages.md.
 
-``amqp.content`` writes one as its frames come, ``amqp.output`` reads it as the client's
-socket drains. ``storage.store.durable`` counts here the records that refer to a body, and syncs a
-file before the batch with the first of them. See docs/large-messages.md.
-
-File ``<id as 16 hex digits>``: the body, and a trailer that shows damage: magic, id, size, and a
-checksum of all these. Ids are never used again, also after a restart, since old records of the
-journal may name them. Files are open only while a piece is read or written, so there may be any
-number of them.
-
-Invariant: a file is removed when no ``LargeBody`` of it is alive and no record refers to it;
-``remove_strays`` removes what a crash left. All but ``LargeBody.sync`` is for the loop.
+File ``<id as 16 hex digits>``: the body, and a trailer that shows damage. Ids are never used again,
+since old records may name them. A file is removed when no ``LargeBody`` of it is alive and no
+record refers to it. All but ``LargeBody.sync`` is for the loop.
 """
 
 from __future__ import annotations
@@ -353,7 +345,7 @@ class _Removal(Work):
 
 
 def trailer_of(large_id: int, size: int, checksum: int) -> bytes:
-    """What stands behind a body in its file; ``checksum``: CRC-32 of the body."""
+    """Return the trailer of a body in its file; ``checksum``: CRC-32 of the body."""
     fields = _TRAILER.pack(_MAGIC, large_id, size)
     return fields + _CHECKSUM.pack(crc32(fields, checksum))
 

@@ -94,7 +94,7 @@ class Gathered:
 
 
 class JournalBooks:
-    """What the journal has of one queue: entries by segment, delivery counts, large bodies.
+    """Books on one queue in the journal: entries by segment, delivery counts, large bodies.
 
     Over all queues, entries in ``live`` of a segment are ``SegmentBooks.live`` of it.
     ``live``: segment number to how many entries have their home there.
@@ -191,7 +191,7 @@ class JournalBooks:
 
 
 class DurableLedger(QueueLedger):
-    """What has happened to the entries of one queue since the last batch, and what is known of it.
+    """Events of the entries of one queue since the last batch, and what is known of it.
 
     ``books``: what the journal has of the queue. ``next_offset``: above every offset that was
     written. ``written_as_new_end``: above every offset that was written as never delivered; a

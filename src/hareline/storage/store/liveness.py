@@ -73,7 +73,7 @@ class SegmentBooks:
 
 
 class Moves:
-    """Where the records of one segment went: offsets in its file, ascending, to new positions.
+    """New places of the records of one segment: offsets in its file, ascending, to new positions.
 
     ``live``: queue id to the number of entries that still may be asked for by the old position.
     """

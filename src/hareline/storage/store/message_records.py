@@ -1,12 +1,6 @@
-"""Messages as records, and back.
+"""Messages as records, and back: ``message_of`` gives back what ``record_head`` was given.
 
-Writing is called by ``storage.store.batch`` for every message that must survive and by
-``storage.store.spool`` for what leaves memory; reading by ``storage.store.content_store`` and by
-recovery. The octets are those of docs/journal-format.md; ``storage.journal`` has them without
-messages, this module knows both.
-
-Invariant: ``message_of`` gives back what ``record_head`` was given: content octet for octet,
-address, arrival, and extras.                                                                [hot]
+The octets are those of docs/journal-format.md; ``storage.journal`` knows no messages.         [hot]
 """
 
 from __future__ import annotations
@@ -50,7 +44,7 @@ EntryFields = tuple[int, int, int, int]
 
 
 def is_plain(message: Message) -> bool:
-    """Whether its record has neither flags nor options."""
+    """True if its record has neither flags nor options."""
     return message.extras is None and not message.address.blind_keys
 
 
@@ -76,7 +70,7 @@ def options_of(message: Message) -> tuple[int, bytes]:
 
 
 def record_head(message: Message, entries: Sequence[EntryFields]) -> bytes:
-    """What stands before the content in its MESSAGE record, from the kind on."""
+    """Return what precedes the content in its MESSAGE record, from the kind on."""
     flags, options = options_of(message)
     head = KIND_AND_MESSAGE_HEAD.pack(
         MESSAGE,

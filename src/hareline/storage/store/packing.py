@@ -1,11 +1,7 @@
 """New entries and their messages as MESSAGE records, packed one behind the other.
 
-``storage.store.batch`` has the messages of a batch packed for the end of the journal's last
-segment, and once more for a new segment if the batch does not fit. Each entry is looked at once,
-and a record has one checksum.                                                                 [hot]
-
-Invariant: nothing of a message but its ``position`` is set here, and the books are not touched, so
-what was packed can be taken back (``unpack``) and packed for another place.
+Each entry is looked at once, and a record has one checksum. Of a message only ``position`` is set,
+so what was packed can be taken back (``unpack``) and packed for a new segment.                [hot]
 """
 
 from __future__ import annotations
@@ -168,7 +164,7 @@ class Packer:
         return rest
 
     def _long_head(self, message: Message, first: EntryFields, others: Others) -> bytes:
-        """What stands before the content of a message with options, or in several queues."""
+        """Return what precedes the content of a message with options, or in several queues."""
         listed = [first]
         for ledger, entry in others.get(message, ()):
             flags = WAS_DELIVERED if was_delivered(ledger, entry) else 0
@@ -186,7 +182,7 @@ def unpack(taken: TakenEntries) -> None:
 
 
 def was_delivered(ledger: DurableLedger, entry: StoredEntry) -> bool:
-    """Whether a consumer has it or had it, or may have had it before it left."""
+    """True if a consumer has it or had it, or may have had it before it left."""
     if entry.state == SETTLED and entry.offset in ledger.leaving:
         return True
     return entry.state == ACQUIRED or entry.delivery_count > 0

@@ -1,11 +1,7 @@
-"""Where records stand in files now, for a process that reads them beside the broker.
+"""Places of records in files, for a process that reads them beside the broker.
 
-``management`` asks for the places of a range of a stream, hands them to the reader process, and
-releases them when that has read. Positions that queues hold lead through the moves of compaction to
-the segment that has the record now, as in ``storage.store.content_store``.
-
-Invariant: while a ``Pinned`` is held, each of its places reads what it read at first: its segments
-are neither freed nor used for anything else.
+While a ``Pinned`` is held, each of its places reads what it read at first: its segments are neither
+freed nor used for anything else.
 """
 
 from __future__ import annotations
@@ -55,7 +51,7 @@ class PinnedPlaces:
         self._ask_for_turn = ask_for_turn
 
     def pin(self, positions: array[int]) -> Pinned:
-        """Where the records at these positions stand, until ``release``.
+        """Return places of the records at these positions, until ``release``.
 
         There is at least one, and all are written.
         """

@@ -16,7 +16,7 @@ from hareline.storage.journal.format.records import SEQUENCE, producers_head
 
 
 class HeldSequences:
-    """What an unfinished transaction has moved, and has not been written."""
+    """Sequences that an unfinished transaction has moved, not written so far."""
 
     __slots__ = ("_held",)
 
@@ -141,7 +141,7 @@ class DurableSequences(SequenceLedger):
 
 
 class MovedSequences(NamedTuple):
-    """What one batch says of a virtual host: sequences by producer id."""
+    """Sequences of one virtual host in one batch, by producer."""
 
     ledger: DurableSequences
     moved: dict[ProducerSequence, int]

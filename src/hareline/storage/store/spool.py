@@ -1,11 +1,7 @@
 """The spool: contents of transient messages that memory has no room for.
 
-Called by the content store (``storage.store.content_store``). Records are as in the journal,
-without entries and never synced, in files of their own that are erased at start. They are gathered
-in memory and written in pieces.
-
-Invariant: a file is removed as soon as nothing in it is needed; the one that is appended to is
-emptied instead.
+Records are as in the journal, without entries and never synced, in files of their own that are
+erased at start and removed as soon as nothing in them is needed.
 """
 
 from __future__ import annotations

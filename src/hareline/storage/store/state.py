@@ -1,10 +1,7 @@
-"""What recovery found in the journal, as the durable store needs it to go on.
+"""Results of a recovery, as the durable store needs them to go on.
 
-Made by ``recovery.read_journal`` (empty for a new directory). ``DurableStore.start`` takes over the
-containers, which must not be used afterwards.
-
-Invariant: every live entry is counted once, in the segment of its newest MESSAGE record; entries of
-queues that are not in the definitions are not counted.
+``DurableStore.start`` takes over the containers. Every live entry is counted once, in the segment
+of its newest MESSAGE record; entries of queues without a definition are not counted.
 """
 
 from __future__ import annotations

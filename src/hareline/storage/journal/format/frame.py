@@ -1,10 +1,7 @@
-"""What all records have in common: kind, length, checksum, and the BATCH around them.
+"""Frame of all records: kind, length, checksum, and the BATCH around them.
 
 The checksums of a segment begin with a seed of its own, so octets of a file's former life, or of a
-message that contains records, never pass for records of the segment.
-
-Invariant: a record counts only within a BATCH whose checksum, length and number of records agree
-with what follows it.                                                                        [hot]
+message, never pass for its records. A record counts only within a valid BATCH.                [hot]
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ class UnsupportedVersion(StoreError):
 
 @dataclass(frozen=True, slots=True)
 class SegmentHeader:
-    """What a segment says of itself.
+    """Facts that a segment states of itself.
 
     ``manifest``: number and end of each segment that was live when this one was begun, ascending,
     all below its own number. ``size_bytes``: where the first batch stands.
@@ -51,7 +51,7 @@ class SegmentHeader:
 
     @property
     def seed(self) -> int:
-        """What the checksums of the segment's records begin with."""
+        """Seed of the checksums of the segment's records."""
         return seed_of(self.number, self.salt)
 
 

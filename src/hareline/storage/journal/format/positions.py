@@ -1,7 +1,7 @@
-"""Where a record stands: positions in the journal, and the names of segment files.
+"""Positions in the journal, and the names of segment files.
 
 A position is one integer: the number of a segment and the offset in its file. Positions only grow,
-since segment numbers do. All of ``storage`` takes positions apart here.                     [hot]
+since segment numbers do. All of ``storage`` takes positions apart here.                       [hot]
 """
 
 from __future__ import annotations

@@ -327,8 +327,8 @@ class BatchBuilder:
         if contents.moved:
             sizes = [len(record.body) + RECORD_PREFIX.size for record in contents.moved]
             contents.bound += sum(sizes)
-        if not self._compactor.is_active:
-            liveness = self._liveness
+        liveness = self._liveness
+        if liveness.has_dead and not self._compactor.is_active:
             contents.freed = liveness.choose_freed()
             contents.bound += len(contents.freed) * FREED.size
             contents.bound += liveness.forward_bound(contents.freed)

@@ -110,6 +110,11 @@ class ConsumerTotals:
     oldest_unacked_us: int | None
 
     @property
+    def name(self) -> str:
+        """Its tag, or a word for messages that were got one by one."""
+        return self.tag or "(basic.get)"
+
+    @property
     def ratio(self) -> float | None:
         """How many times the queue's median this consumer's p95 is."""
         if self.p95_us is None or not self.queue_p50_us:
@@ -138,6 +143,12 @@ class ArchivedQueue:
     size_max: int
     first_us: int
     last_us: int
+
+    @property
+    def rate(self) -> float | None:
+        """Messages a second; None without a span."""
+        span_us = self.last_us - self.first_us
+        return self.messages / span_us * 1e6 if span_us > 0 else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from hareline.spark.pipelines.report_data import (
+    ArchivedQueue,
     ConsumerTotals,
     QueueTotals,
     Report,
@@ -74,3 +75,9 @@ def test_json_has_what_is_worked_out() -> None:
     assert data["queues"][0]["redelivery_rate"] == 0.5
     assert data["consumers"][0] | {"ratio": 5.0, "is_slow": True} == data["consumers"][0]
     assert data["first_us"] is None
+
+
+def test_the_rate_of_an_archive_needs_a_span() -> None:
+    one = ArchivedQueue("q", 5, 50, 10, 10, first_us=7, last_us=7)
+    assert one.rate is None
+    assert replace(one, last_us=1_000_007).rate == 5

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import re
+import json
 from dataclasses import replace
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
 
+import hareline
 from hareline.spark.pipelines.report_data import (
     ArchivedQueue,
     ConsumerTotals,
@@ -20,6 +22,7 @@ from hareline.spark.pipelines.report_data import (
 )
 from hareline.spark.pipelines.report_page import page
 
+UPLOT = Path(hareline.__file__).parent / "management" / "ui" / "vendor" / "uplot.esm.js"
 START_S = 1_767_607_200
 NASTY = "<img src=x onerror=alert(1)>\"'&"
 VOID = {"meta", "img", "br", "link", "input", "hr"}
@@ -92,7 +95,9 @@ def test_the_page_is_one_document_that_loads_nothing(name: str) -> None:
     assert not {"img", "link", "iframe", "object"} & set(tags)
     for tag, attributes in document.tags:
         assert not {"src", "href", "xlink:href", "onclick", "onerror"} & set(attributes), tag
-    assert "://" not in source
+    ours = source.replace(UPLOT.read_text(encoding="utf-8"), "")  # its comments name sites
+    assert len(ours) < len(source)
+    assert "://" not in ours
     assert "@import" not in source
     assert "url(" not in source
     policy = next(given for tag, given in document.tags if given.get("http-equiv"))
@@ -163,23 +168,19 @@ def test_a_slow_consumer_is_pointed_at() -> None:
     assert '<tr class="bad">' not in healthy
 
 
-def test_each_chart_is_there_for_screens_and_for_phones() -> None:
+def test_each_chart_has_a_label() -> None:
     tags = Document(page(FULL)).tags
-    for style in ("wide", "narrow"):
-        assert sum(given.get("class") == style for tag, given in tags if tag == "div") >= 7
-    labels = [given["aria-label"] for tag, given in tags if tag == "svg"]
-    assert len(labels) % 2 == 0
+    labels = [given["aria-label"] for _, given in tags if "aria-label" in given]
+    assert len(labels) == len(set(labels)) == 8
     assert all(labels)
 
 
 def test_a_timeline_has_its_empty_intervals() -> None:
-    label = "Messages per second over time"
-    found = re.findall(
-        f'<svg viewBox="0 0 900 [^>]*aria-label="{label}">.*?</svg>', page(FULL), re.S
-    )
-    (chart,) = found
-    assert chart.count('class="hit"') == 60
-    assert "into queues: 0/s" in chart
+    charts = [
+        given["data-chart"] for _, given in Document(page(FULL)).tags if "data-chart" in given
+    ]
+    into_queues = json.loads(charts[0] or "")["lines"][0]
+    assert into_queues == [20, *[0] * 58, 2]
 
 
 def test_tables_can_be_sorted_by_what_the_figures_stand_for() -> None:

@@ -1,18 +1,15 @@
 """Streams over AMQP: consumers tell where a stream begins and ends, and read its ranges.
 
-Used where the management port cannot be reached, and for streams of RabbitMQ. On the driver one
-connection is kept for the questions; each range has a connection of its own, which ends with it.
-The broker tells neither incarnations nor arrivals. What a stream has is found by consumers at its
-first and its last message; docs/decisions/0013-spark-over-amqp.md says how far that can be trusted.
-
-Invariant: `AmqpStreamClient.chunks` gives all messages from ``start`` to ``end`` - 1, each offset
-checked, or raises. Only where RabbitMQ numbers records of its own are offsets without a message
-left out, and only after a look has shown that retention did not take them.
+For brokers whose management port cannot be reached, and for RabbitMQ. AMQP tells neither
+incarnations nor arrivals; docs/decisions/0013-spark-over-amqp.md says how far its answers can be
+trusted. Invariant: `AmqpStreamClient.chunks` gives all messages of its range or raises; offsets
+that RabbitMQ uses for records of its own are skipped after a check that retention took none.
 """
 
 from __future__ import annotations
 
 import time
+from array import array
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, TypeVar
 
@@ -29,6 +26,7 @@ from hareline.spark.errors import (
 )
 from hareline.spark.reading.access import (
     Chunk,
+    Patience,
     StreamAccess,
     StreamState,
     gone_text,
@@ -36,10 +34,15 @@ from hareline.spark.reading.access import (
     no_right_text,
     not_a_stream_text,
 )
-from hareline.spark.reading.amqp_session import AmqpSession, ConsumerCancelled, Refusal, Start
-from hareline.spark.reading.deliveries import ChunkRows, Delivery
-from hareline.spark.reading.patience import Patience
+from hareline.spark.reading.amqp_session import (
+    AmqpSession,
+    ConsumerCancelled,
+    Delivery,
+    Refusal,
+    Start,
+)
 from hareline.spark.shared.options import Connection
+from hareline.wire.stream_chunks import ChunkHeader
 from hareline.wire.table import Timestamp
 
 #: Deliveries on their way at most.
@@ -52,6 +55,10 @@ SILENCE_S: Final = 2.0
 LOOK_AGAIN_S: Final = 5.0
 #: A consumer at the last chunk of a stream has read it after so many messages.
 _LAST_CHUNK_MAX: Final = 65_536
+
+#: A chunk is given out when it has this many messages, or octets of bodies.
+ROWS_MAX: Final = 10_000
+OCTETS_MAX: Final = 8 << 20
 
 _FORBIDDEN: Final = 403
 _NOT_FOUND: Final = 404
@@ -340,3 +347,44 @@ def _offset_of(queue: str, delivery: Delivery) -> int:
     if delivery.offset is None:
         raise NotAStream(not_a_stream_text(queue, "its deliveries have no x-stream-offset"))
     return delivery.offset
+
+
+class ChunkRows:
+    """Gathers the messages of the next chunk; offsets go up by one from where it begins."""
+
+    def __init__(self, first_offset: int) -> None:
+        self._first_offset = first_offset
+        self._metas: list[bytes] = []
+        self._bodies: list[bytes] = []
+        self._octets = 0
+
+    def __len__(self) -> int:
+        return len(self._metas)
+
+    @property
+    def is_full(self) -> bool:
+        """True once it is to be given out."""
+        return len(self._metas) >= ROWS_MAX or self._octets >= OCTETS_MAX
+
+    def add(self, delivery: Delivery) -> None:
+        """Append the message of the next offset."""
+        self._metas.append(delivery.meta)
+        self._bodies.append(delivery.body)
+        self._octets += delivery.size + len(delivery.meta)
+
+    def take(self, next_offset: int) -> Chunk:
+        """What was gathered, as a chunk; the next one begins at ``next_offset``."""
+        metas, bodies = self._metas, self._bodies
+        count = len(metas)
+        columns = bytearray(8 * count)  # no arrivals
+        columns += array("I", map(len, metas)).tobytes()
+        columns += array("I", map(len, bodies)).tobytes()
+        metas_size = sum(map(len, metas))
+        columns += b"".join(metas)
+        columns += b"".join(bodies)
+        header = ChunkHeader(
+            self._first_offset, count, metas_size, len(columns) - 16 * count - metas_size, 0
+        )
+        self._first_offset = next_offset
+        self._metas, self._bodies, self._octets = [], [], 0
+        return Chunk(header, columns)

@@ -1,12 +1,8 @@
 """A connection that consumes from streams in straight-line code, with one channel at a time.
 
-``amqp_client`` opens one to read a range, and keeps one to ask where streams begin and end. Frames
-are cut and deliveries decoded here, since a source must hand on the octets of properties, which
-pika decodes (docs/decisions/0013-spark-over-amqp.md). There are no threads and no heartbeats:
-between two record batches Spark may compute for minutes. The system's keepalive probes watch.
-
-Invariant: deliveries come out in the order in which they arrived, whole; what the broker refuses
-is a `Refusal` with its words, what the network does an OSError.
+Frames are decoded here, since pika does not keep the octets of properties. There are no threads
+and no heartbeats: between two record batches Spark may compute for minutes. Invariant: deliveries
+come out whole and in order; the broker's refusal is a `Refusal`, trouble of the network an OSError.
 """
 
 from __future__ import annotations
@@ -17,14 +13,18 @@ import ssl
 import time
 from collections import deque
 from struct import Struct
-from typing import Final, NoReturn, Self, TypeVar
+from struct import error as struct_error
+from typing import Final, NamedTuple, NoReturn, Self, TypeVar
 
 from hareline.errors import AmqpError, MalformedFrame
 from hareline.spark.errors import BrokerRefused, MessageTooLarge
 from hareline.spark.reading.access import MESSAGE_MAX, too_large_text
-from hareline.spark.reading.deliveries import Delivery, take_offset
+from hareline.spark.shared.headers import Field, MalformedField, fields_in
 from hareline.spark.shared.options import Connection
 from hareline.wire.constants import (
+    FLAG_CONTENT_ENCODING,
+    FLAG_CONTENT_TYPE,
+    FLAG_HEADERS,
     FRAME_BODY,
     FRAME_END,
     FRAME_HEADER,
@@ -52,7 +52,24 @@ _CONSUMER: Final = "spark"
 _KEEPALIVE: Final = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
 _CAPABILITIES: Final = ("authentication_failure_close", "consumer_cancel_notify")
 
+#: Taken out of deliveries: the broker puts it into what consumers get.
+_OFFSET_HEADER: Final = b"x-stream-offset"
+_INTEGERS: Final = frozenset(map(ord, "lLIi"))
+_SIZE: Final = Struct(">I")
+
 Reply = TypeVar("Reply", bound=Frame)
+
+
+class Delivery(NamedTuple):
+    """A message with its place; ``meta``: as in ``wire.stream_chunks``. All are octets."""
+
+    tag: int
+    #: None if the broker did not say: the queue is not a stream.
+    offset: int | None
+    meta: bytes
+    size: int
+    #: Empty if the consumer does not ask for bodies.
+    body: bytes
 
 
 class Refusal(Exception):
@@ -378,3 +395,37 @@ def broker_id_at(connection: Connection, timeout_s: float) -> str:
     """
     with _Greeting(connection, timeout_s) as greeting:
         return greeting.broker_id
+
+
+def take_offset(properties: bytes) -> tuple[int | None, bytes]:
+    """The offset in these property octets, and the octets without it, as in a range of a stream.
+
+    A headers table that is empty then goes as a whole. Raises MalformedFrame.
+    """
+    try:
+        flags = properties[0] << 8 | properties[1]
+        if not flags & FLAG_HEADERS:
+            return None, properties
+        size_at = 2
+        if flags & FLAG_CONTENT_TYPE:
+            size_at += 1 + properties[size_at]
+        if flags & FLAG_CONTENT_ENCODING:
+            size_at += 1 + properties[size_at]
+        table_end = size_at + 4 + _SIZE.unpack_from(properties, size_at)[0]
+        properties[table_end - 1]  # is there
+        fields, behind = properties[size_at + 4 : table_end], properties[table_end:]
+        found = next((each for each in fields_in(fields) if _is_offset(fields, each)), None)
+    except (IndexError, struct_error, MalformedField):
+        raise MalformedFrame("the headers of a delivery are not a table") from None
+    if found is None:
+        return None, properties
+    offset = int.from_bytes(fields[found.kind_at + 1 : found.end], "big", signed=True)
+    left = fields[: found.start] + fields[found.end :]
+    if left:
+        return offset, properties[:size_at] + _SIZE.pack(len(left)) + left + behind
+    return offset, (flags & ~FLAG_HEADERS).to_bytes(2, "big") + properties[2:size_at] + behind
+
+
+def _is_offset(fields: bytes, field: Field) -> bool:
+    start, kind_at, _ = field
+    return fields[kind_at] in _INTEGERS and fields[start + 1 : kind_at] == _OFFSET_HEADER

@@ -30,8 +30,15 @@ from hareline.spark.reading.access import StreamAccess
 from hareline.spark.reading.columns import COLUMNS, arrow_schema
 from hareline.spark.reading.options import ReadOptions, default_partitions
 from hareline.spark.reading.partition import RangePartition, read_partition
-from hareline.spark.reading.places import client_of, ends, needs_one, starts, streams_of
-from hareline.spark.reading.splitting import Range, split
+from hareline.spark.reading.planning import (
+    Range,
+    client_of,
+    ends,
+    needs_one,
+    split,
+    starts,
+    streams_of,
+)
 
 _ALWAYS_THERE = frozenset(column.name for column in COLUMNS if column.is_always_there)
 

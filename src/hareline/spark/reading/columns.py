@@ -1,8 +1,7 @@
-"""The columns a row can have: their types in Spark's and in Arrow's words.
+"""Columns of a row that is read: their types in Spark's and in Arrow's words.
 
-The data source makes the schema of these, and ``batches`` record batches of them. Spark has no
-column pruning for Python sources: what is read is what the schema names. Invariant: the Arrow
-schema equals what Spark computes from its own, else Spark refuses the batch.
+Spark has no column pruning for Python sources: the columns of the schema are read. Invariant: the
+Arrow schema equals what Spark computes from its own, else Spark refuses the batch.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
-"""What each micro-batch of a streaming query reads: from where the last one ended, to where.
+"""Micro-batches of a streaming query: each reads from the end of the last one on.
 
-``stream`` hands Spark's calls on to a `StreamFollower`, which lives as long as the query, in one
-process on the driver. A stream that is new to the query, or was declared again, comes into an
-offset at its first message without a row; the next micro-batch reads from there. So the ranges of
-a batch follow from its two offsets alone, and a batch that Spark repeats reads the same.
-Invariant: an offset never goes back, and keeps each stream that was in the one before.
+A stream that is new to the query, or was declared again, comes into an offset at its first message
+without a row; the next batch reads from there. So the ranges of a batch follow from its two
+offsets alone, and a repeated batch reads the same. Invariant: an offset never goes back, and keeps
+each stream that was in the one before, so that it continues there if it returns.
 """
 
 from __future__ import annotations
@@ -12,10 +11,11 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 from hareline.spark.errors import (
     IncarnationChanged,
+    InvalidOption,
     OffsetGone,
     QueueGone,
     SparkSideError,
@@ -23,10 +23,74 @@ from hareline.spark.errors import (
 )
 from hareline.spark.reading.access import StreamState, gone_text
 from hareline.spark.reading.client import StreamClient
-from hareline.spark.reading.offsets import Position
 from hareline.spark.reading.options import ReadOptions, default_partitions
-from hareline.spark.reading.places import Streams, client_of, starts, streams_of
-from hareline.spark.reading.splitting import Backlog, Range, share_out, split
+from hareline.spark.reading.planning import (
+    Backlog,
+    Range,
+    Streams,
+    client_of,
+    share_out,
+    split,
+    starts,
+    streams_of,
+)
+
+_VERSION: Final = 1
+
+
+class Position(NamedTuple):
+    """The next message to read of a stream, and which life of the stream its offset is of."""
+
+    incarnation: str
+    offset: int
+
+
+def to_json(
+    vhost: str,
+    positions: Mapping[str, Position],
+    amounts: Mapping[str, Mapping[str, int]] | None = None,
+) -> dict[str, object]:
+    """The offset as Spark is handed it; ``positions`` by the names of queues.
+
+    ``amounts``: what is shown beside the position of a stream, where no query goes on from it.
+    """
+    return {
+        "v": _VERSION,
+        "q": {
+            f"{vhost}/{queue}": {
+                "i": positions[queue].incarnation,
+                "o": positions[queue].offset,
+                **((amounts or {}).get(queue, {})),
+            }
+            for queue in sorted(positions)
+        },
+    }
+
+
+def from_json(vhost: str, offset: Mapping[str, object]) -> dict[str, Position]:
+    """The positions in an offset that `to_json` made, by queue. Raises InvalidOption."""
+    if offset.get("v") != _VERSION:
+        raise InvalidOption(
+            f"the checkpoint has offsets of version {offset.get('v')!r}; this source reads "
+            f"version {_VERSION}: use another checkpointLocation"
+        )
+    positions = {}
+    prefix = f"{vhost}/"
+    try:
+        for key, position in offset["q"].items():  # type: ignore[attr-defined]
+            if not key.startswith(prefix):
+                raise InvalidOption(
+                    f"the checkpoint has {key!r} and the url has virtual host {vhost!r}: "
+                    "use another checkpointLocation"
+                )
+            positions[key[len(prefix) :]] = Position(str(position["i"]), int(position["o"]))
+    except (AttributeError, KeyError, TypeError, ValueError):
+        raise InvalidOption(
+            "the checkpoint has offsets that this source did not write: "
+            "use another checkpointLocation"
+        ) from None
+    return positions
+
 
 _log: Final = logging.getLogger(__name__)
 

@@ -1,9 +1,8 @@
 """Metas of a chunk (exchange, routing key, properties) as lists of values, a list a column.
 
-Called by ``batches`` with the distinct metas of a batch. Reads only as deep into a meta as the
-columns of the schema need: the address, the headers behind it, or everything. Many messages share
-addresses and headers, so those are handed out once each, as octets. Invariant: what is not UTF-8
-becomes U+FFFD in a text; only ``headers_raw`` keeps all octets.
+A meta is read only as deep as the columns need: the address, the headers behind it, or everything.
+Addresses and headers, which many messages share, are handed out once each, as octets.
+Invariant: what is not UTF-8 becomes U+FFFD in a text; only ``headers_raw`` keeps all octets.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The options of a read, checked: which streams, from where to where, and in what portions.
+"""Options of a read, checked: its streams, where it begins and ends, and in what portions.
 
-The data source makes `ReadOptions` on the driver; they are sent to executors with the reader.
-Invariant: whatever is wrong with an option is found here, before the broker is asked anything.
+`ReadOptions` are made on the driver and sent to executors with the reader.
+Invariant: a wrong option is refused here, before the broker is asked anything.
 """
 
 from __future__ import annotations

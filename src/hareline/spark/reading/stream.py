@@ -22,8 +22,7 @@ from pyspark.sql.streaming.datasource import (
 from hareline.spark.errors import InvalidOption
 from hareline.spark.errors.failures import sentence_only
 from hareline.spark.reading.columns import arrow_schema
-from hareline.spark.reading.following import StreamFollower
-from hareline.spark.reading.offsets import Position, from_json, to_json
+from hareline.spark.reading.following import Position, StreamFollower, from_json, to_json
 from hareline.spark.reading.options import ReadOptions
 from hareline.spark.reading.partition import RangePartition, read_partition
 

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hareline.spark.errors import InvalidRows
-from hareline.spark.writing.headers import without_fields
+from hareline.spark.shared.headers import without_fields
 from hareline.spark.writing.producers import (
     PRODUCER_ID,
     PRODUCER_ID_MAX,

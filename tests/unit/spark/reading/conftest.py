@@ -6,15 +6,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from hareline.spark.reading import http
+from hareline.spark.reading import client
 from tests.support.stream_server import StreamServer, stream_server
 
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[StreamServer]:
     """A server without streams."""
-    monkeypatch.setattr(http, "_kept", {})
+    monkeypatch.setattr(client, "_kept", {})
     with stream_server() as running:
         yield running
-    for connection in http._kept.values():
+    for connection in client._kept.values():
         connection.close()

@@ -23,7 +23,8 @@ from hareline.spark.errors import (
 from hareline.spark.reading import amqp_client as module
 from hareline.spark.reading import amqp_session
 from hareline.spark.reading.access import StreamState
-from hareline.spark.reading.amqp_client import AmqpStreamClient
+from hareline.spark.reading.amqp_client import AmqpStreamClient, ChunkRows
+from hareline.spark.reading.amqp_session import Delivery
 from hareline.wire.properties import Properties, encode_properties
 from hareline.wire.table import Table
 from tests.support.consumer_server import (
@@ -112,7 +113,7 @@ def test_what_comes_before_in_the_same_chunk_is_skipped(
 def test_chunks_are_given_out_when_they_are_full(
     hareline: ConsumerServer, asking: Asking, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hareline.spark.reading.deliveries.ROWS_MAX", 4)
+    monkeypatch.setattr("hareline.spark.reading.amqp_client.ROWS_MAX", 4)
     hareline.streams["q"] = Scripted().fill(0, 10)
     counts = [each.header.count for each in asking(hareline).chunks("q", 0, 10, "")]
     assert counts == [4, 4, 2]
@@ -371,7 +372,7 @@ def test_a_client_is_sent_without_its_connection(server: ConsumerServer, asking:
 def test_a_read_that_is_given_up_leaves_no_connection(
     server: ConsumerServer, asking: Asking, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hareline.spark.reading.deliveries.ROWS_MAX", 2)
+    monkeypatch.setattr("hareline.spark.reading.amqp_client.ROWS_MAX", 2)
     server.streams["q"] = Scripted().fill(0, 10)
     chunks = asking(server).chunks("q", 0, 10, "")
     next(chunks)
@@ -385,3 +386,31 @@ def test_a_message_is_the_same_octets_as_in_a_range(server: ConsumerServer, aski
     ((header, columns),) = asking(server).chunks("q", 0, 1, "")
     meta = bytes(columns[16 : 16 + header.metas_size])
     assert meta == b"\x02ex\x05key.0" + properties
+
+
+def test_chunks_are_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "ROWS_MAX", 2)
+    rows = ChunkRows(5)
+    assert len(rows) == 0
+    rows.add(Delivery(1, 5, b"meta", 3, b"one"))
+    was_full = rows.is_full
+    rows.add(Delivery(2, 6, b"m", 0, b""))
+    assert (was_full, rows.is_full) == (False, True)
+    header, columns = rows.take(9)
+    assert (header.first_offset, header.count) == (5, 2)
+    assert (header.metas_size, header.bodies_size) == (5, 3)
+    assert len(columns) == header.columns_size
+    sizes = b"\4\0\0\0\1\0\0\0" + b"\3\0\0\0\0\0\0\0"
+    assert bytes(columns) == bytes(16) + sizes + b"metam" + b"one"
+    assert len(rows) == 0
+    rows.add(Delivery(3, 9, b"", 1, b"x"))
+    assert rows.take(10).header.first_offset == 9
+
+
+def test_a_chunk_is_full_by_octets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "OCTETS_MAX", 10)
+    rows = ChunkRows(0)
+    rows.add(Delivery(1, 0, b"meta", 5, b"12345"))
+    was_full = rows.is_full
+    rows.add(Delivery(2, 1, b"", 1, b"1"))
+    assert (was_full, rows.is_full) == (False, True)

@@ -8,9 +8,17 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from hareline.errors import MalformedFrame
 from hareline.spark.errors import BrokerRefused
-from hareline.spark.reading.amqp_session import AmqpSession, ConsumerCancelled, Refusal
+from hareline.spark.reading.amqp_session import (
+    AmqpSession,
+    ConsumerCancelled,
+    Refusal,
+    take_offset,
+)
 from hareline.wire.methods import commands, encode_method
+from hareline.wire.properties import Properties, encode_properties, with_integer_header
+from hareline.wire.table import Array, Byte, LongLong, Short, Table
 from tests.support.consumer_server import (
     ConsumerServer,
     Scripted,
@@ -174,3 +182,54 @@ def test_a_broker_that_says_nothing_is_not_waited_for_for_ever(answering: Answer
     given = type(connection)(**{**connection.__dict__, "port": answering(b"")})
     with pytest.raises(TimeoutError):
         AmqpSession(given, 0.05)
+
+
+NAME = "x-stream-offset"
+OTHERS = Table(
+    a=1, b="x", c=None, d=True, e=Table(f=[1]), g=Array([b"x"]), h=2.5, i=Byte(1), j=Short(2)
+)
+
+
+def encoded(**more: object) -> bytes:
+    """With properties on both sides of the headers."""
+    headers = more.pop("headers", None)
+    assert headers is None or isinstance(headers, Table)
+    return encode_properties(
+        Properties(content_type="a/b", content_encoding="c", headers=headers, message_id="m")
+    )
+
+
+def test_an_offset_behind_other_headers_is_taken_out() -> None:
+    published = encoded(headers=OTHERS)
+    assert take_offset(with_integer_header(published, NAME.encode(), 7)) == (7, published)
+
+
+@pytest.mark.parametrize("value", [1 << 40, LongLong(1 << 40)])
+def test_an_offset_among_other_headers_is_taken_out(value: int) -> None:
+    names = [*OTHERS]
+    for at in range(len(names) + 1):
+        fields = [(name, OTHERS[name]) for name in names]
+        fields.insert(at, (NAME, value))
+        assert take_offset(encoded(headers=Table(fields))) == (1 << 40, encoded(headers=OTHERS))
+
+
+def test_the_only_header_takes_the_table_with_it() -> None:
+    assert take_offset(encoded(headers=Table({NAME: 0}))) == (0, encoded())
+    bare = encode_properties(Properties(headers=Table({NAME: 5})))
+    assert take_offset(bare) == (5, b"\0\0")
+
+
+def test_what_is_no_offset_stays() -> None:
+    text = Table({NAME: "7", "nested": Table({NAME: 8}), "value": NAME})
+    for published in (encoded(), encoded(headers=text), encoded(headers=Table()), b"\0\0"):
+        assert take_offset(published) == (None, published)
+
+
+def test_octets_that_are_no_table_are_refused() -> None:
+    whole = encoded(headers=OTHERS)
+    end = whole.index(b"\x01m")
+    for size in (1, 3, 9, 14, 20, end - 3):
+        with pytest.raises(MalformedFrame, match="headers of a delivery are not a table"):
+            take_offset(whole[:size])
+    with pytest.raises(MalformedFrame):
+        take_offset(whole.replace(b"\x01bS", b"\x01b?"))

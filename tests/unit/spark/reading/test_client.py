@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 from array import array
 from dataclasses import replace
@@ -25,7 +26,7 @@ from hareline.spark.errors import (
 )
 from hareline.spark.reading import client as client_module
 from hareline.spark.reading.access import StreamState
-from hareline.spark.reading.client import StreamClient
+from hareline.spark.reading.client import Http, StreamClient
 from hareline.spark.shared.options import Connection
 from hareline.wire.stream_chunks import HEADER_SIZE, encode_chunk
 from tests.support import stream_server
@@ -323,3 +324,87 @@ def test_a_client_can_be_sent_to_a_task(server: StreamServer) -> None:
     asking = client(server)
     asking.tail("q")
     assert pickle.loads(pickle.dumps(asking)).tail("q").next == 3
+
+
+def http(server: StreamServer, *, token: str | None = None, path: str = "") -> Http:
+    return Http(Connection("h", 1, False, "/", server.url + path, "guest", "guest", token=token))
+
+
+def ask(asking: Http, path: str = "") -> tuple[int, bytes]:
+    with asking.request("GET", path, None, 5) as response:
+        return response.status, response.read()
+
+
+def test_a_connection_is_used_again(server: StreamServer) -> None:
+    assert ask(http(server)) == (200, b"[]")
+    assert ask(http(server)) == (200, b"[]")
+    assert ask(http(server), "/none/tail")[0] == 404
+    assert ask(http(server)) == (200, b"[]")
+    assert server.seen.connections == 1
+    assert server.seen.paths[0] == "GET /api/stream/%2F"
+
+
+def test_a_connection_that_the_broker_closed_is_replaced(server: StreamServer) -> None:
+    ask(http(server))
+    server.faults.hang_ups = 1
+    assert ask(http(server)) == (200, b"[]")
+    assert server.seen.connections == 2
+
+
+def test_a_new_connection_that_is_closed_is_an_error(server: StreamServer) -> None:
+    server.faults.hang_ups = 1
+    with pytest.raises(ConnectionError):
+        ask(http(server))
+
+
+def test_an_answer_that_is_not_read_closes_its_connection(server: StreamServer) -> None:
+    server.fill("q", 5)
+    with http(server).request("GET", "/q/tail", None, 5) as response:
+        assert response.status == 200
+    assert client_module._kept == {}
+    assert ask(http(server), "/q/tail")[0] == 200
+
+
+def test_of_two_connections_at_a_time_one_is_kept_and_the_other_closed(
+    server: StreamServer,
+) -> None:
+    asking = http(server)
+    with asking.request("GET", "", None, 5) as response:
+        assert ask(asking) == (200, b"[]")
+        [kept] = client_module._kept.values()
+        assert response.read() == b"[]"
+    assert [*client_module._kept.values()] == [kept]
+    assert server.seen.connections == 2
+    assert ask(asking) == (200, b"[]")
+    assert server.seen.connections == 2
+
+
+def test_a_forked_process_does_not_use_its_parent_s_connection(
+    server: StreamServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask(http(server))
+    monkeypatch.setattr(os, "getpid", lambda: -1)
+    ask(http(server))
+    assert server.seen.connections == 2
+
+
+def test_another_user_has_another_connection(server: StreamServer) -> None:
+    server.authorization = "Bearer t"
+    assert ask(http(server))[0] == 401
+    assert ask(http(server, token="t")) == (200, b"[]")
+    assert server.seen.connections == 2
+
+
+def test_a_slow_answer_is_a_timeout(server: StreamServer) -> None:
+    server.faults.slow, server.faults.slow_s = 1, 0.5
+    with (
+        pytest.raises(TimeoutError),
+        http(server).request("GET", "", None, 0.05) as response,
+    ):
+        response.read()
+    assert client_module._kept == {}
+
+
+def test_a_proxy_may_have_a_path_of_its_own(server: StreamServer) -> None:
+    ask(http(server, path="/broker/"))
+    assert server.seen.paths == ["GET /broker/api/stream/%2F"]

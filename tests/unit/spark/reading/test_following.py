@@ -1,7 +1,4 @@
-"""A query reads each message of its streams once, whatever happens to them, or ends with an error.
-
-``run`` does what Spark does: batch after batch, from offset to offset as JSON.
-"""
+"""Micro-batches follow each other without gap or overlap, and their offsets survive as JSON."""
 
 from __future__ import annotations
 
@@ -12,15 +9,17 @@ import time
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from hareline.spark.errors import (
     IncarnationChanged,
+    InvalidOption,
     OffsetGone,
     QueueGone,
     TailRegressed,
 )
-from hareline.spark.reading.following import Positions, StreamFollower
-from hareline.spark.reading.offsets import Position, from_json, to_json
+from hareline.spark.reading.following import Position, Positions, StreamFollower, from_json, to_json
 from hareline.spark.reading.options import read_options
 from tests.support.consumer_server import ConsumerServer, Scripted, consumer_server
 from tests.support.stream_server import StreamServer
@@ -360,3 +359,42 @@ def test_streams_that_say_nothing_of_their_end_are_waited_for() -> None:
 def _one(following: StreamFollower, start: Positions) -> tuple[Positions, Read]:
     """The next batch."""
     return next(batches(following, start))
+
+
+positions = st.dictionaries(
+    st.text(), st.builds(Position, st.text(min_size=1), st.integers(0, 1 << 63))
+)
+
+
+@given(vhost=st.text(), there=positions)
+def test_positions_come_back(vhost: str, there: dict[str, Position]) -> None:
+    text = json.dumps(to_json(vhost, there))
+    assert from_json(vhost, json.loads(text)) == there
+
+
+@given(there=positions)
+def test_the_order_of_streams_does_not_change_the_text(there: dict[str, Position]) -> None:
+    backwards = dict(reversed(there.items()))
+    assert json.dumps(to_json("/", there)) == json.dumps(to_json("/", backwards))
+
+
+def test_the_text_is_that_of_the_page() -> None:
+    assert json.dumps(to_json("/", {"b": Position("x", 2), "a": Position("y", 1)})) == (
+        '{"v": 1, "q": {"//a": {"i": "y", "o": 1}, "//b": {"i": "x", "o": 2}}}'
+    )
+
+
+@pytest.mark.parametrize(
+    ("offset", "why"),
+    [
+        ({"v": 2, "q": {}}, "offsets of version 2"),
+        ({"q": {}}, "offsets of version None"),
+        ({"v": 1}, "did not write"),
+        ({"v": 1, "q": {"/a": 5}}, "did not write"),
+        ({"v": 1, "q": {"/a": {"i": "x"}}}, "did not write"),
+        ({"v": 1, "q": {"other/a": {"i": "x", "o": 1}}}, "'other/a' and the url has .* ''"),
+    ],
+)
+def test_a_foreign_checkpoint_is_refused(offset: dict[str, object], why: str) -> None:
+    with pytest.raises(InvalidOption, match=f"{why}.*another checkpointLocation"):
+        from_json("", offset)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hareline.spark.errors import InvalidRows
-from hareline.spark.writing.headers import text_field, without_fields
+from hareline.spark.shared.headers import text_field, without_fields
 from hareline.wire.table import Byte, Float, Short, Table, Timestamp, decode_table, encode_table
 
 VALUES = st.recursive(

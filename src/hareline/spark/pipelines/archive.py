@@ -18,7 +18,7 @@ from pyspark.errors import PySparkException
 
 from hareline.spark.errors import InvalidOption
 from hareline.spark.errors.failures import error_of
-from hareline.spark.pipelines import layout, places
+from hareline.spark.pipelines import layout
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -85,9 +85,9 @@ def archive_stream(
 ) -> ArchiveProgress:
     """Archive a streaming DataFrame with the columns of the source, as `archive` does."""
     session = frame.sparkSession
-    checkpoint = places.joined(path, layout.CHECKPOINT)
-    if layout.is_archive(session, path) and not places.exists(
-        session, places.joined(checkpoint, "metadata")
+    checkpoint = layout.joined(path, layout.CHECKPOINT)
+    if layout.is_archive(session, path) and not layout.exists(
+        session, layout.joined(checkpoint, "metadata")
     ):
         raise InvalidOption(
             f"'{path}' has an archive but not its checkpoint ('{layout.CHECKPOINT}'): new messages "

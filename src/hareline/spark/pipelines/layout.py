@@ -1,24 +1,24 @@
-"""How an archive is laid out: ``queue=<name>/date=<day>/batch=<id>``, Parquet with zstd.
+"""Layout of an archive: ``queue=<name>/date=<day>/batch=<id>``, Parquet, wherever Spark can write.
 
-``archive`` writes it, ``replay`` and ``report`` read it. A batch of a query is the same messages
-whenever it is done, so to write its folders again changes nothing; that is what makes an archive
-exact for every reader of Parquet, and not only for Spark.
-
-Invariant: within a file, rows are in the order of their offsets. Names that begin with ``_`` or
-``.`` are not part of the archive.
+A place without a scheme (``s3a://``) is a path of this machine. A batch of a query is the same
+messages whenever it is done, so a repeated write changes nothing, for every reader of Parquet.
+Invariant: rows of a file are in the order of their offsets; names with ``_`` or ``.`` in front are
+not part of the archive.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's documentation calls it
 
 from hareline.spark.errors import InvalidOption
-from hareline.spark.pipelines import places
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
 
 #: What decides the folder of a row.
 PARTITIONS: Final = ("queue", "date", "batch")
@@ -36,6 +36,56 @@ SCHEMA: Final = (
     "app_id string, headers map<string,string>, headers_raw binary, size int, "
     "queue string, `date` date, batch bigint"
 )
+
+_SCHEME: Final = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:")
+
+
+def joined(place: str, name: str) -> str:
+    """The place of this name below another one."""
+    return f"{place.rstrip('/')}/{name}"
+
+
+def exists(session: SparkSession, place: str) -> bool:
+    """Whether there is a file or a folder."""
+    file_system, path = _hadoop(session, place)
+    return bool(file_system.exists(path))
+
+
+def names_in(session: SparkSession, place: str) -> list[str]:
+    """The names of what is directly in a folder; none if it does not exist."""
+    file_system, path = _hadoop(session, place)
+    if not file_system.exists(path):
+        return []
+    return sorted(each.getPath().getName() for each in file_system.listStatus(path))
+
+
+def remove(session: SparkSession, place: str) -> None:
+    """Remove a file, or a folder with all that is in it."""
+    file_system, path = _hadoop(session, place)
+    file_system.delete(path, True)
+
+
+def write_text(session: SparkSession, place: str, text: str) -> None:
+    """Write a file, and the folders above it; a previous one is replaced."""
+    if not _SCHEME.match(place):
+        # By Python, since Hadoop leaves a file with checksums beside each local one.
+        file = Path(place)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+        return
+    file_system, path = _hadoop(session, place)
+    stream = file_system.create(path, True)
+    try:
+        stream.write(bytearray(text.encode()))
+    finally:
+        stream.close()
+
+
+def _hadoop(session: SparkSession, place: str) -> tuple[Any, Any]:
+    """Hadoop's file system of a place, and the place as its path."""
+    java: Any = session.sparkContext
+    path = java._jvm.org.apache.hadoop.fs.Path(place)
+    return path.getFileSystem(java._jsc.hadoopConfiguration()), path
 
 
 def write_batch(frame: DataFrame, path: str, batch: int) -> None:
@@ -56,14 +106,14 @@ def write_batch(frame: DataFrame, path: str, batch: int) -> None:
 
 def is_archive(session: SparkSession, path: str) -> bool:
     """Whether a folder has archived messages."""
-    return any(name.startswith(f"{PARTITIONS[0]}=") for name in places.names_in(session, path))
+    return any(name.startswith(f"{PARTITIONS[0]}=") for name in names_in(session, path))
 
 
 def remove_unfinished(session: SparkSession, path: str) -> None:
     """Remove what a writer left that was killed; no other one may be writing."""
-    for name in places.names_in(session, path):
+    for name in names_in(session, path):
         if name.startswith(_STAGING):
-            places.remove(session, places.joined(path, name))
+            remove(session, joined(path, name))
 
 
 def read_archive(session: SparkSession, path: str) -> DataFrame:

@@ -1,11 +1,9 @@
 """Replay: the messages of an archive, or a span of it, published again in their order.
 
-The command line calls `replay`, and so may any program with a Spark session. The archive is cut
-into slices of time; a slice is published and confirmed whole before the next one begins, so a
-replay needs no room for the archive, says how far it is, and can go on where it failed. In a slice
-all messages of a queue are in one partition, sorted by offset.
-
-Invariant: messages of one queue are published in the order of their offsets, one after the other.
+The archive is cut into slices of time where that keeps the order; each is published and confirmed
+whole before the next, so a replay needs no room for the archive and can go on where it failed.
+Invariant: messages of one queue are published in the order of their offsets, one after the other;
+slices do not overlap and have all messages that were counted.
 """
 
 from __future__ import annotations
@@ -16,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from uuid import uuid4
 
 from pyspark.errors import AnalysisException, ParseException, PySparkException
@@ -26,11 +24,11 @@ from hareline.spark.errors import InvalidOption, SparkSideError
 from hareline.spark.errors.failures import error_of
 from hareline.spark.pipelines import layout
 from hareline.spark.pipelines.replay_target import FORMAT, HEADERS, SLICE, ReplayTarget, Slice
-from hareline.spark.pipelines.slices import BucketCount, Span, spans_of
 from hareline.spark.writing.write_options import read_write_options
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
+
 
 #: What is taken from messages unless it is named in ``keep``.
 KEEPABLE: Final = ("expiration", "user_id", *HEADERS)
@@ -48,6 +46,27 @@ _PROPERTIES: Final = (
     *("content_type", "content_encoding", "delivery_mode", "priority", "correlation_id"),
     *("reply_to", "message_id", "app_timestamp", "type", "app_id"),
 )
+
+#: A queue, and which of the queues that had this name.
+Log = tuple[str, str]
+
+
+class Span(NamedTuple):
+    """Times of arrival in epoch microseconds; the end is exclusive."""
+
+    start: int
+    end: int
+
+
+class BucketCount(NamedTuple):
+    """Messages of one log that arrived in one bucket of time."""
+
+    span: Span
+    log: Log
+    messages: int
+    first_offset: int
+    last_offset: int
+    first_us: int
 
 
 @dataclass(frozen=True)
@@ -339,3 +358,39 @@ def _us_of(moment: datetime) -> int:
 
 def _time_of(microseconds: int) -> datetime:
     return _EPOCH + microseconds * _US
+
+
+def spans_of(counts: Iterable[BucketCount], messages_min: int) -> list[Span]:
+    """Spans of at least so many messages each, but for the last, where cuts are allowed."""
+    by_bucket: dict[Span, list[BucketCount]] = {}
+    for each in counts:
+        by_bucket.setdefault(each.span, []).append(each)
+    buckets = sorted(by_bucket)
+    least_behind = _least_behind([by_bucket[each] for each in buckets])
+    spans: list[Span] = []
+    highest: dict[Log, int] = {}
+    start: int | None = None
+    messages = 0
+    for bucket, behind in zip(buckets, least_behind, strict=True):
+        if start is None:
+            start = bucket.start
+        for each in by_bucket[bucket]:
+            highest[each.log] = max(each.last_offset, highest.get(each.log, -1))
+            messages += each.messages
+        may_cut = all(behind[log] > offset for log, offset in highest.items() if log in behind)
+        if (may_cut and messages >= messages_min) or not behind:
+            spans.append(Span(start, bucket.end))
+            start, messages = None, 0
+    return spans
+
+
+def _least_behind(buckets: list[list[BucketCount]]) -> list[dict[Log, int]]:
+    """For each bucket the lowest offset of each log in those behind it."""
+    behind: dict[Log, int] = {}
+    found = []
+    for counts in reversed(buckets):
+        found.append(dict(behind))
+        for each in counts:
+            behind[each.log] = min(each.first_offset, behind.get(each.log, each.first_offset))
+    found.reverse()
+    return found

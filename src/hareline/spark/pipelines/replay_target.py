@@ -19,9 +19,8 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, WriterCommitMessage
 
 from hareline.spark.shared.headers import text_field, without_fields
-from hareline.spark.writing.columns import check_columns
 from hareline.spark.writing.sink import BatchWriter, WrittenPartition, columns_of
-from hareline.spark.writing.write_options import WriteOptions, read_write_options
+from hareline.spark.writing.write_options import WriteOptions, check_columns, read_write_options
 
 FORMAT: Final = "hareline_replay"
 #: The option that has a `Slice` as JSON.

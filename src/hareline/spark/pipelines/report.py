@@ -20,7 +20,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's documen
 
 from hareline.spark.errors import InvalidOption
 from hareline.spark.errors.failures import error_of
-from hareline.spark.pipelines import audit_events, layout, places
+from hareline.spark.pipelines import audit_events, layout
 from hareline.spark.pipelines.report_data import (
     ArchivedQueue,
     ConsumerTotals,
@@ -86,8 +86,8 @@ def report(
             run.read_archive(audit_path, audit_queue)
         made = run.made(messages_path)
         run.step("writing the page")
-        places.write_text(session, places.joined(out, DATA), _as_text(made))
-        places.write_text(session, places.joined(out, PAGE), page(made))
+        layout.write_text(session, layout.joined(out, DATA), _as_text(made))
+        layout.write_text(session, layout.joined(out, PAGE), page(made))
     except PySparkException as raised:
         raise error_of(raised) from raised
     finally:
@@ -279,7 +279,7 @@ class _Run:
     # ------------------------------------------------------------------------------ tables
 
     def _write(self, name: str, frame: DataFrame) -> None:
-        place = places.joined(self._out, f"{name}.parquet")
+        place = layout.joined(self._out, f"{name}.parquet")
         frame.coalesce(1).write.mode("overwrite").option("compression", "zstd").parquet(place)
 
     def _table(
@@ -303,7 +303,7 @@ class _Run:
 
     def _written(self, name: str, frame: DataFrame) -> DataFrame:
         """A table as it was written, so that it is not worked out again."""
-        place = places.joined(self._out, f"{name}.parquet")
+        place = layout.joined(self._out, f"{name}.parquet")
         return self._session.read.schema(frame.schema).parquet(place)
 
 

@@ -25,10 +25,9 @@ from pyspark.sql.types import StructType
 
 from hareline.spark.errors import InvalidOption
 from hareline.spark.errors.failures import sentence_only
-from hareline.spark.writing.columns import check_columns
 from hareline.spark.writing.producers import batch_prefix, stream_prefix
-from hareline.spark.writing.task import PartitionPlace, WrittenCount, write_partition
-from hareline.spark.writing.write_options import WriteOptions, read_write_options
+from hareline.spark.writing.task import PartitionPlace, write_partition
+from hareline.spark.writing.write_options import WriteOptions, check_columns, read_write_options
 
 _LOG: Final = logging.getLogger("hareline.spark")
 # What a task is told of its query; in no documentation of Spark, but in all of 4.0 to 4.3.
@@ -90,7 +89,9 @@ class BatchWriter(DataSourceArrowWriter):
         place = PartitionPlace(
             partition, batch_prefix(self._id, partition), self._batch, _settings_of(task)
         )
-        return _written(partition, write_partition(iterator, self._columns, self._options, place))
+        return WrittenPartition(
+            partition, *write_partition(iterator, self._columns, self._options, place)
+        )
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Say in the log what was dropped; each task has waited for its confirms."""
@@ -123,7 +124,9 @@ class StreamWriter(DataSourceStreamArrowWriter):
         partition = task.partitionId()
         prefix = stream_prefix(query, partition, self._processors, settings)
         place = PartitionPlace(partition, prefix, int(batch or 0), settings)
-        return _written(partition, write_partition(iterator, self._columns, self._options, place))
+        return WrittenPartition(
+            partition, *write_partition(iterator, self._columns, self._options, place)
+        )
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
         """Say in the log what was dropped; each task has waited for its confirms."""
@@ -144,10 +147,6 @@ def _task() -> TaskContext:
     task = TaskContext.get()
     assert task is not None, "write is called by Spark, in a task"
     return task
-
-
-def _written(partition: int, count: WrittenCount) -> WrittenPartition:
-    return WrittenPartition(partition, count.published, count.dropped)
 
 
 def _totals(messages: list[WriterCommitMessage | None]) -> tuple[int, int]:

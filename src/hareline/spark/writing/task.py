@@ -1,9 +1,8 @@
-"""One task of a write: the rows of one partition, published and confirmed.
+"""One task of a write: the rows of one partition, published at its pace and confirmed.
 
-The writers of ``sink`` and the replay call `write_partition` on executors; it needs Spark's
-settings as text and nothing else of Spark. Invariant: when it returns, the broker has answered for
-each row; when it raises, rows may have been published, and the same task done again gives them the
-same producer ids and sequences.
+It needs Spark's settings as text and nothing else of Spark. Invariant: when `write_partition`
+returns, the broker has answered for each row; when it raises, rows may have been published, and
+the same task done again gives them the same producer ids and sequences.
 """
 
 from __future__ import annotations
@@ -13,11 +12,11 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
+from typing import Final
 
 import pyarrow as pa
 
 from hareline.spark.errors import InvalidOption
-from hareline.spark.writing.pace import Pace, share_of
 from hareline.spark.writing.producers import Lanes
 from hareline.spark.writing.publisher import Publisher
 from hareline.spark.writing.rows import RowEncoder
@@ -26,6 +25,8 @@ from hareline.spark.writing.write_options import WriteOptions
 #: Rows, and octets of all columns, that are turned into Python objects at a time.
 _ROWS_AT_ONCE = 2000
 _OCTETS_AT_ONCE = 8 * 1024 * 1024
+#: Portions of a second, so that waits are short and rows come evenly.
+_PORTIONS: Final = 20
 
 
 @dataclass(frozen=True)
@@ -41,23 +42,15 @@ class PartitionPlace:
     settings: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class WrittenCount:
-    """What became of the rows of a partition."""
-
-    #: Those that the broker has taken.
-    published: int = 0
-    #: Those that it returned, since no queue takes them, and that onUnroutable=drop gave up.
-    dropped: int = 0
-
-
 def write_partition(
     batches: Iterable[pa.RecordBatch],
     columns: Iterable[str],
     options: WriteOptions,
     place: PartitionPlace,
-) -> WrittenCount:
-    """Publish all rows, in their order, and wait for all confirms.
+) -> tuple[int, int]:
+    """Publish all rows, in their order, wait for all confirms, and count them.
+
+    Returns how many the broker has taken, and how many it returned and onUnroutable=drop gave up.
 
     ``columns`` were checked by `check_columns`. A partition without rows opens no connection.
     Raises the errors of ``hareline.spark.errors``.
@@ -76,10 +69,10 @@ def write_partition(
                     publisher = _publisher(options, place)
                 _publish(publisher, encoder, piece, pace)
         if publisher is None:
-            return WrittenCount()
+            return 0, 0
         publisher.drain()
         dropped = publisher.returned
-        return WrittenCount(publisher.published - dropped, dropped)
+        return publisher.published - dropped, dropped
     finally:
         if publisher is not None:
             publisher.close()
@@ -136,3 +129,55 @@ def _publisher(options: WriteOptions, place: PartitionPlace) -> Publisher:
         drops_unroutable=options.drops_unroutable,
         name=f"hareline spark sink, partition {place.partition}",
     )
+
+
+class Pace:
+    """``rate`` rows a second from ``start`` on."""
+
+    def __init__(self, rate: float, start: float) -> None:
+        self._rate = rate
+        self._start = start
+        self._rows = 0
+        #: How many rows to publish before the next question.
+        self.portion = max(1, int(rate / _PORTIONS))
+
+    def wait_after(self, rows: int, now: float) -> float:
+        """Seconds to wait now that ``rows`` more were published; 0 if the task is behind."""
+        due = self._start + (self._rows + rows) / self._rate
+        self._rows += rows
+        if now > due + 1:  # do not make up for what was lost longer than a second ago
+            self._start, self._rows = now, 0
+            return 0.0
+        return max(0.0, due - now)
+
+
+def share_of(rate: int, tasks: int | None, settings: Mapping[str, str], processors: int) -> float:
+    """Rows a second for one of ``tasks`` tasks, or of as many as Spark runs at once.
+
+    ``settings`` are those of Spark. Raises InvalidOption if they do not say how many.
+    """
+    if tasks is None:
+        tasks = tasks_at_once(settings, processors)
+    if tasks is None:
+        raise InvalidOption(
+            "maxRate is shared by all tasks that run at the same time, and this cluster's settings "
+            "do not say how many: give maxRateTasks, the number of cores that the write may use"
+        )
+    return rate / tasks
+
+
+def tasks_at_once(settings: Mapping[str, str], processors: int) -> int | None:
+    """How many tasks Spark runs at the same time, None if its settings do not say."""
+    master = settings.get("spark.master", "")
+    if master == "local":
+        return 1
+    if master.startswith("local["):
+        threads = master.removeprefix("local[").rstrip("]").partition(",")[0]
+        return processors if threads == "*" else int(threads)
+    if settings.get("spark.cores.max", "").isdecimal():
+        return int(settings["spark.cores.max"])
+    executors = settings.get("spark.executor.instances", "")
+    cores = settings.get("spark.executor.cores", "1")
+    if executors.isdecimal() and cores.isdecimal():
+        return int(executors) * int(cores)
+    return None

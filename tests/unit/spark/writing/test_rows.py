@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from hareline.spark.errors import InvalidRows
-from hareline.spark.writing.columns import check_columns
 from hareline.spark.writing.producers import Lanes
-from hareline.spark.writing.write_options import read_write_options
+from hareline.spark.writing.write_options import check_columns, read_write_options
 from hareline.wire.properties import Properties, decode_properties
 from hareline.wire.table import Byte, Short, Table, encode_table
 

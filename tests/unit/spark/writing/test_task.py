@@ -14,13 +14,17 @@ from hareline.spark.writing.write_options import read_write_options
 from tests.support.broker_process import BrokerProcess
 from tests.support.sink_broker import bodies_in, declare, options_for, take_all
 
-pa = pytest.importorskip("pyarrow", reason="the extra spark is not installed")
+pytest.importorskip("pyarrow", reason="the extra spark is not installed")
 
-from hareline.spark.writing import task as task_module  # noqa: E402
-from hareline.spark.writing.task import (  # noqa: E402
+import pyarrow as pa
+
+from hareline.spark.writing import task as task_module
+from hareline.spark.writing.task import (
+    Pace,
     PartitionPlace,
-    WrittenCount,
     pieces_of,
+    share_of,
+    tasks_at_once,
     write_partition,
 )
 
@@ -50,14 +54,14 @@ def place() -> PartitionPlace:
 def test_rows_of_all_batches_arrive_in_order(broker: BrokerProcess, place: PartitionPlace) -> None:
     declare(broker, "rows")
     batches = batches_of("rows", 0, 5000, 1, 0, 700)
-    assert write(broker, batches, place) == WrittenCount(published=5701)
+    assert write(broker, batches, place) == (5701, 0)
     assert bodies_in(broker, "rows") == [b"%d" % number for number in range(5701)]
 
 
 def test_a_partition_without_rows_needs_no_broker(place: PartitionPlace) -> None:
     nowhere = BrokerProcess.__new__(BrokerProcess)
     nowhere.host, nowhere.port, nowhere.username = "127.0.0.1", 1, "guest"
-    assert write(nowhere, batches_of("none", 0), place) == WrittenCount()
+    assert write(nowhere, batches_of("none", 0), place) == (0, 0)
 
 
 def test_a_task_that_fails_and_is_done_again_repeats_its_pairs(
@@ -98,7 +102,7 @@ def test_unroutable_rows_fail_the_task_or_are_counted(
     with pytest.raises(PublishRefused, match=r"returned 10 messages: 312 .*'nowhere'"):
         write(broker, batches, place)
     dropped = write(broker, batches, place, onUnroutable="drop")
-    assert dropped == WrittenCount(published=0, dropped=10)
+    assert dropped == (0, 10)
 
 
 def test_the_rate_is_kept(
@@ -143,3 +147,64 @@ def test_a_batch_is_cut_by_rows_and_by_octets(monkeypatch: pytest.MonkeyPatch) -
     large = pa.RecordBatch.from_pydict({"body": [bytes(2000)] * 3})
     assert [piece.num_rows for piece in pieces_of(large)] == [1, 1, 1]
     assert list(pieces_of(small.slice(0, 0))) == []
+
+
+def test_rows_come_evenly_at_the_rate() -> None:
+    pace = Pace(1000, start=0.0)
+    now = 0.0
+    rows = 0
+    while rows < 5000:
+        now += pace.wait_after(pace.portion, now)
+        rows += pace.portion
+        assert rows <= 1000 * now + pace.portion
+    assert now == pytest.approx(5.0)
+
+
+def test_a_slow_rate_waits_row_by_row() -> None:
+    pace = Pace(0.5, start=0.0)
+    assert pace.portion == 1
+    assert pace.wait_after(1, 0.0) == 2.0
+    assert pace.wait_after(1, 2.0) == 2.0
+
+
+def test_a_pause_is_not_made_up_for() -> None:
+    pace = Pace(100, start=0.0)
+    assert pace.wait_after(100, 60.0) == 0.0
+    assert pace.wait_after(100, 60.0) == 1.0
+
+
+def test_a_task_that_is_a_little_behind_does_not_wait() -> None:
+    pace = Pace(100, start=0.0)
+    assert pace.wait_after(100, 1.5) == 0.0
+    assert pace.wait_after(100, 1.5) == 0.5
+
+
+@pytest.mark.parametrize(
+    ("settings", "tasks"),
+    [
+        ({"spark.master": "local"}, 1),
+        ({"spark.master": "local[3]"}, 3),
+        ({"spark.master": "local[2,4]"}, 2),
+        ({"spark.master": "local[*]"}, 8),
+        ({"spark.master": "local[*,4]"}, 8),
+        ({"spark.master": "spark://host", "spark.cores.max": "6"}, 6),
+        ({"spark.executor.instances": "3", "spark.executor.cores": "4"}, 12),
+        ({"spark.executor.instances": "3"}, 3),
+        ({"spark.master": "spark://host"}, None),
+        ({}, None),
+    ],
+)
+def test_tasks_at_once_are_read_from_the_settings(
+    settings: dict[str, str], tasks: int | None
+) -> None:
+    assert tasks_at_once(settings, processors=8) == tasks
+
+
+def test_the_rate_is_shared_by_the_tasks_that_run_at_once() -> None:
+    assert share_of(1000, None, {"spark.master": "local[4]"}, 2) == 250
+    assert share_of(1000, 10, {"spark.master": "local[4]"}, 2) == 100
+
+
+def test_an_unknown_number_of_tasks_asks_for_the_option() -> None:
+    with pytest.raises(InvalidOption, match="give maxRateTasks"):
+        share_of(1000, None, {"spark.master": "spark://host"}, 2)

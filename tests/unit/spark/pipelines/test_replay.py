@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hareline.spark.pipelines.slices import BucketCount, Span, spans_of
+pytest.importorskip("pyarrow")
+pytest.importorskip("pyspark")
+
+from hareline.spark.pipelines.replay import BucketCount, Span, spans_of
 
 LOG = ("orders", "a")
 

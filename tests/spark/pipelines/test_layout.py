@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from hareline.spark.pipelines import places
+from hareline.spark.pipelines import layout
 
 pytestmark = pytest.mark.acceptance
 
@@ -17,14 +17,14 @@ def test_what_is_written_is_there_until_it_is_removed(
     scheme: str, spark: SparkSession, tmp_path: Path
 ) -> None:
     folder = f"{scheme}{tmp_path}/größe"
-    file = places.joined(f"{folder}/", "a page.html")
+    file = layout.joined(f"{folder}/", "a page.html")
     assert file == f"{folder}/a page.html"
-    assert not places.exists(spark, file)
-    assert places.names_in(spark, folder) == []
+    assert not layout.exists(spark, file)
+    assert layout.names_in(spark, folder) == []
     for text in ("first", "<p>ü</p>"):
-        places.write_text(spark, file, text)
+        layout.write_text(spark, file, text)
     assert (tmp_path / "größe" / "a page.html").read_text(encoding="utf-8") == "<p>ü</p>"
-    assert places.exists(spark, file)
-    assert places.names_in(spark, folder) == ["a page.html"]
-    places.remove(spark, folder)
+    assert layout.exists(spark, file)
+    assert layout.names_in(spark, folder) == ["a page.html"]
+    layout.remove(spark, folder)
     assert not (tmp_path / "größe").exists()

@@ -1,8 +1,7 @@
-"""`AmqpDataSource`: what ``format("amqp")`` is to Spark.
+"""`AmqpDataSource`: the class behind ``format("amqp")``.
 
-Spark finds it through ``pyspark_amqp``, makes one for each read or write with the options as text,
-and asks it for the schema and for readers and writers, each in a process of its own. Options are
-checked when a reader or writer is made. Importing this needs pyspark, but not pyarrow.
+Spark makes one for each read or write, and asks it for schema, readers and writers in processes of
+their own. Options are checked when a reader or writer is made. Needs pyspark, but not pyarrow.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ class AmqpDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """What users call it."""
+        """Name for ``format``."""
         return "amqp"
 
     @sentence_only()

@@ -1,10 +1,7 @@
 """A Spark session fit for reading and writing streams of the broker, or one sentence why not.
 
-The command line, the examples and the tests get their session here; a program that has a session
-of its own needs none of it. Everything that Spark would report late and at length (no Java, an old
-Java, no pyspark) is checked before a Java process is started.
-
-Invariant: importing this module imports neither pyspark nor pyarrow.
+Whatever Spark would report late and at length (no Java, an old Java, no pyspark) is checked before
+a Java process is started. Importing this module imports neither pyspark nor pyarrow.
 """
 
 from __future__ import annotations

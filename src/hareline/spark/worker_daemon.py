@@ -1,7 +1,7 @@
-"""Starts Python workers for Spark, and lets one end quietly whose rows Spark takes no more of.
+"""Daemon of Python workers for Spark; lets a worker end quietly whose rows Spark no longer takes.
 
-A query with ``limit(5)`` closes the connection of its worker as soon as it has five rows. Spark's
-own daemon prints a traceback for that. ``session`` has Spark run this one on the driver's machine.
+A query with ``limit(5)`` closes the connection of its worker as soon as it has five rows, for
+which Spark's own daemon prints a traceback. ``session`` sets this one on the driver's machine.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What goes wrong between Spark and the broker: one class for each thing a user can do about it.
+"""Errors between Spark and the broker: one class for each thing a user can do about it.
 
 The text of an error names what was wrong and what to do. ``code`` is a word that stays the same,
 and begins the text, because Spark shows the text of a Python error and not its class.

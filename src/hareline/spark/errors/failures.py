@@ -1,10 +1,7 @@
-"""From what Spark raises to the error that a user can do something about.
+"""Error of ours inside one that Spark raises.
 
-The source and the sink run in processes of their own, so their errors arrive as text inside an
-error of Spark: the class of ``hareline.spark.errors`` with its code, at a place where Spark
-would put a traceback in front.
-
-Invariant: pyspark is not imported.
+Source and sink run in processes of their own, so their errors arrive as text inside an error of
+Spark: class and code, where Spark would put a traceback in front. pyspark is not imported.
 """
 
 from __future__ import annotations

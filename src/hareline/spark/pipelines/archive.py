@@ -1,10 +1,8 @@
 """Archive: from streams of the broker to partitioned Parquet, exactly once.
 
-The stream is read by a query whose checkpoint is in the archive. After any crash the next run does
-the interrupted batch again, with the same messages, and so replaces what was written of it.
-
-Invariant: an archive without its checkpoint is not continued, because batches would be numbered
-from 0 again and replace other messages.
+The checkpoint of the query is in the archive: after any crash the next run repeats the interrupted
+batch with the same messages, and so replaces its files. Invariant: an archive without its
+checkpoint is not continued, because batches would be numbered from 0 and replace other messages.
 """
 
 from __future__ import annotations
@@ -29,7 +27,7 @@ _POLL_S: Final = 0.5
 
 @dataclass(frozen=True, slots=True)
 class ArchiveProgress:
-    """How far a run is: messages and batches written, and messages that are still to come."""
+    """Progress of a run: messages and batches written, and messages that are still to come."""
 
     messages: int
     batches: int
@@ -37,7 +35,7 @@ class ArchiveProgress:
 
     @property
     def is_done(self) -> bool:
-        """Whether the streams had nothing more when the last batch was planned."""
+        """True if the streams had nothing more when the last batch was planned."""
         return self.remaining == 0
 
 
@@ -144,7 +142,7 @@ def _followed(
 
 
 def _remaining(source: Any) -> int:
-    """How many messages of a source are behind the end of its last batch."""
+    """Messages of a source behind the end of its last batch."""
     end, latest = (_offsets(text) for text in (source.endOffset, source.latestOffset))
     return sum(max(0, offset - end.get(queue, offset)) for queue, offset in latest.items())
 

@@ -1,11 +1,8 @@
 """Audit events as rows, and what is worked out of them: Spark's side of a report.
 
-``report`` calls these; each takes DataFrames and returns one, lazily. The stream ``hareline.audit``
-has messages whose bodies are lines of JSON, an event each; (queue, offset) says which events are of
-the same message.
-
-Invariant: counts are sums of ``weight``, which is 1 / share for an event of the sample, and the
-number of messages for an event that stands for many and is recorded whatever the sample.
+Bodies of the stream ``hareline.audit`` are lines of JSON, an event each; (queue, offset) says which
+events are of the same message. Invariant: counts are sums of ``weight``: 1 / share for an event of
+the sample, the number of messages for an event that stands for many and is always recorded.
 """
 
 from __future__ import annotations
@@ -139,7 +136,7 @@ def messages(events: DataFrame) -> DataFrame:
 
 
 def stages(lives: DataFrame) -> DataFrame:
-    """How long each stage of each message lasted, and when it began.
+    """Duration and start of each stage of each message.
 
     Left out: stages that began before the first event there is, and messages of a queue that was
     declared again, whose offsets stand for two messages.
@@ -233,7 +230,7 @@ def consumers(of_consumers: DataFrame, last_us: int, share: float) -> DataFrame:
 
 
 def archived(rows: DataFrame) -> DataFrame:
-    """What an archive has of each queue: messages, octets, sizes and times."""
+    """Messages, octets, sizes and times of each queue in an archive."""
     arrived = F.unix_micros("timestamp")
     return rows.groupBy("queue").agg(
         F.count("*").alias("messages"),

@@ -1,9 +1,8 @@
 """Layout of an archive: ``queue=<name>/date=<day>/batch=<id>``, Parquet, wherever Spark can write.
 
-A place without a scheme (``s3a://``) is a path of this machine. A batch of a query is the same
-messages whenever it is done, so a repeated write changes nothing, for every reader of Parquet.
-Invariant: rows of a file are in the order of their offsets; names with ``_`` or ``.`` in front are
-not part of the archive.
+A place without a scheme (``s3a://``) is a path of this machine. A repeated write of a batch changes
+nothing, for every reader of Parquet. Invariant: rows of a file are in the order of their offsets;
+names with ``_`` or ``.`` in front are not part of the archive.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ def joined(place: str, name: str) -> str:
 
 
 def exists(session: SparkSession, place: str) -> bool:
-    """Whether there is a file or a folder."""
+    """True if there is a file or a folder."""
     file_system, path = _hadoop(session, place)
     return bool(file_system.exists(path))
 
@@ -105,7 +104,7 @@ def write_batch(frame: DataFrame, path: str, batch: int) -> None:
 
 
 def is_archive(session: SparkSession, path: str) -> bool:
-    """Whether a folder has archived messages."""
+    """True if a folder has archived messages."""
     return any(name.startswith(f"{PARTITIONS[0]}=") for name in names_in(session, path))
 
 

@@ -1,7 +1,7 @@
 """Parts of a report's page: figures with units, tables that can be sorted, and charts.
 
-Lines over time are drawn by uPlot in the page's script; spans and bars are plain HTML. Parts name
-classes of the style sheet only, so they fit light and dark, screens and phones.
+uPlot draws lines over time in the page's script; spans and bars are plain HTML. Parts name classes
+of the style sheet only, so they fit light and dark, screens and phones.
 Invariant: text of users is escaped here; titles, headings and names of lines are ours.
 """
 

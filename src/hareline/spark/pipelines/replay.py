@@ -1,9 +1,8 @@
 """Replay: the messages of an archive, or a span of it, published again in their order.
 
-The archive is cut into slices of time where that keeps the order; each is published and confirmed
-whole before the next, so a replay needs no room for the archive and can go on where it failed.
-Invariant: messages of one queue are published in the order of their offsets, one after the other;
-slices do not overlap and have all messages that were counted.
+The archive is cut into slices of time; each is published and confirmed whole before the next, so a
+replay needs no room for the archive and can continue where it failed. Invariant: messages of one
+queue are published in the order of their offsets; slices have all messages, each once.
 """
 
 from __future__ import annotations
@@ -83,7 +82,7 @@ class ReplayCount:
 
 @dataclass(frozen=True)
 class ReplayProgress:
-    """How far a replay is: all messages that arrived before ``until`` are confirmed."""
+    """Progress of a replay: all messages that arrived before ``until`` are confirmed."""
 
     published: int
     dropped: int
@@ -93,7 +92,7 @@ class ReplayProgress:
 
 @dataclass(frozen=True)
 class ReplayResult:
-    """What was chosen from the archive, and what became of it; a dry run publishes nothing."""
+    """Messages chosen from the archive, and their fate; a dry run publishes nothing."""
 
     counts: tuple[ReplayCount, ...]
     published: int = 0
@@ -102,7 +101,7 @@ class ReplayResult:
 
     @property
     def total(self) -> int:
-        """How many messages were chosen."""
+        """Number of chosen messages."""
         return sum(each.messages for each in self.counts)
 
 
@@ -201,7 +200,7 @@ def _choose(
 def _count(
     chosen: DataFrame, where: str | None
 ) -> tuple[list[BucketCount], tuple[ReplayCount, ...]]:
-    """How many messages there are, by buckets of time, and by queue and exchange."""
+    """Count the messages by buckets of time, and by queue and exchange."""
     arrival = F.unix_micros("timestamp")
     try:
         first, last = chosen.agg(F.min(arrival), F.max(arrival)).collect()[0]
@@ -304,7 +303,7 @@ def _outgoing(
 
 
 def _incarnations_in_order(buckets: Iterable[BucketCount]) -> list[Column]:
-    """What to sort by before the offset, which begins again in a queue that is declared again."""
+    """Sort keys before the offset, which begins again in a queue that is declared again."""
     first: dict[str, int] = {}
     for each in buckets:
         incarnation = each.log[1]

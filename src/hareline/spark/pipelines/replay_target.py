@@ -1,7 +1,6 @@
-"""Where a replay writes to: the sink, with headers changed on the way and a report at the end.
+"""Target of a replay: the sink, with headers changed on the way and a report at the end.
 
-``replay`` registers it in its session and writes one slice of the archive after the other. The
-headers are changed here, in the task, because only the octets of a table keep all its types.
+Headers are changed in the task, because only the octets of a table keep all its types.
 Invariant: fields of a table that are not taken out stay the same octets in the same order.
 """
 

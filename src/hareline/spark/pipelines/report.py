@@ -1,10 +1,8 @@
 """Report: from the audit stream, or archives, to what a broker's queues and consumers did.
 
-`report` reads the events once, works out each table in Spark, writes all of it as Parquet, and what
-a page can show as JSON and as one HTML page that needs no network.
-
-Invariant: what is not covered (a sample, lost events, messages from before the span, queues that
-did not fit the page) is said in the report.
+The events are read once; all tables are written as Parquet, and what a page can show as JSON and
+HTML. Invariant: what is not covered (a sample, lost events, messages from before the span, rows
+that did not fit the page) is said in the report.
 """
 
 from __future__ import annotations
@@ -78,7 +76,7 @@ def report(
         raise InvalidOption("the span ends before it begins")
     has_events = options is not None or audit_path is not None
     steps = has_events * _AUDIT_STEPS + (messages_path is not None) + 1
-    run = _Run(session, out, since_us, until_us, share, on_step or _ignore, steps)
+    run = _Run(session, out, since_us, until_us, share, on_step, steps)
     try:
         if options is not None:
             run.read_stream(options, audit_queue)
@@ -106,7 +104,7 @@ class _Run:
         since_us: int | None,
         until_us: int | None,
         share: float,
-        on_step: Callable[[int, int, str], None],
+        on_step: Callable[[int, int, str], None] | None,
         steps: int,
     ) -> None:
         self._session = session
@@ -125,12 +123,14 @@ class _Run:
 
     def step(self, what: str) -> None:
         """Say what comes next."""
-        self._on_step(self._steps_done, self._steps, what)
+        if self._on_step is not None:
+            self._on_step(self._steps_done, self._steps, what)
         self._steps_done += 1
 
     def end(self) -> None:
         """Say that nothing more comes, also if there was less to do than expected."""
-        self._on_step(self._steps, self._steps, "done")
+        self._steps_done = self._steps
+        self.step("done")
 
     def read_stream(self, options: Mapping[str, str], queue: str) -> None:
         """Take the events from the broker, as far as the stream goes now."""
@@ -309,7 +309,3 @@ class _Run:
 
 def _as_text(made: Report) -> str:
     return json.dumps(made.as_json(), ensure_ascii=False, indent=1) + "\n"
-
-
-def _ignore(_done: int, _all: int, _what: str) -> None:
-    """What is told of the steps if no caller asked."""

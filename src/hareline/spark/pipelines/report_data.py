@@ -1,8 +1,8 @@
-"""What a report says, as plain values: made by ``report``, written as JSON, drawn by the page.
+"""Data of a report as plain values: made by ``report``, written as JSON, drawn by the page.
 
 Times are microseconds; instants are those since 1970 in UTC, seconds where the name ends in ``_s``.
 Counts are scaled to all messages if the audit is a sample; latencies are those of the sample.
-Invariant: importing this needs neither pyspark nor pyarrow.
+Importing this needs neither pyspark nor pyarrow.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _BIN_SECONDS: Final = (1, 5, 10, 30, 60, 300, 900, 3_600, 21_600, 86_400, 604_80
 
 @dataclass(frozen=True, slots=True)
 class TimeBin:
-    """What happened in one interval of the timeline."""
+    """Counts of one interval of the timeline."""
 
     start_s: int
     published: int = 0
@@ -64,7 +64,7 @@ class Latency:
 
 @dataclass(frozen=True, slots=True)
 class QueueTotals:
-    """How many messages of a queue each thing happened to."""
+    """Messages of a queue by what happened to them."""
 
     queue: str
     routed: int = 0
@@ -96,7 +96,7 @@ class DeadLetterCount:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerTotals:
-    """What a consumer did; its ``tag`` is empty for messages that were got one by one."""
+    """Work of a consumer; its ``tag`` is empty for messages that were got one by one."""
 
     queue: str
     tag: str
@@ -116,14 +116,14 @@ class ConsumerTotals:
 
     @property
     def ratio(self) -> float | None:
-        """How many times the queue's median this consumer's p95 is."""
+        """This consumer's p95 as a multiple of the queue's median."""
         if self.p95_us is None or not self.queue_p50_us:
             return None
         return self.p95_us / self.queue_p50_us
 
     @property
     def is_slow(self) -> bool:
-        """Whether the page points at it."""
+        """True if the page points at it."""
         return (
             self.p95_us is not None
             and self.p95_us >= SLOW_US_MIN
@@ -134,7 +134,7 @@ class ConsumerTotals:
 
 @dataclass(frozen=True, slots=True)
 class ArchivedQueue:
-    """What an archive of messages has of a queue."""
+    """Messages of a queue in an archive."""
 
     queue: str
     messages: int

@@ -22,7 +22,7 @@ _PAUSE_MAX_S: Final = 2.0
 
 
 class Patience:
-    """How long a request that fails is repeated: ``retries`` times ``timeout_s`` on end."""
+    """Repeats of a failing request: for ``retries`` times ``timeout_s`` without an answer."""
 
     def __init__(self, where: str, options: str, timeout_s: float, retries: int) -> None:
         """``where`` is asked; ``options`` are those that say so. Both are for the error."""
@@ -134,7 +134,7 @@ class StreamAccess(ABC):
 
 
 def gone_text(queue: str, wanted: int, first: int) -> str:
-    """What to say of messages that retention dropped before they were read."""
+    """Sentence on messages that retention dropped before they were read."""
     return (
         f"stream {queue!r}: messages {wanted} to {first - 1} were dropped by its retention before "
         f"they were read, it begins at {first} now; set failOnDataLoss=false to go on from there; "
@@ -143,7 +143,7 @@ def gone_text(queue: str, wanted: int, first: int) -> str:
 
 
 def lost_text(queue: str, end: int, next_: object) -> str:
-    """What to say of a stream that ends before what is to be read of it."""
+    """Sentence on a stream that ends before what is to be read of it."""
     return (
         f"stream {queue!r}: messages up to {end - 1} were promised, and now it ends "
         f"before {next_}: the broker lost them; compare the journal with "
@@ -152,7 +152,7 @@ def lost_text(queue: str, end: int, next_: object) -> str:
 
 
 def too_large_text(queue: str, at: int, size: int, size_max: int) -> str:
-    """What to say of a message whose body does not fit into a row."""
+    """Sentence on a message whose body does not fit into a row."""
     return (
         f"stream {queue!r}, message {at}: its body has {size} octets and a row may "
         f"have {size_max}; read around it with startingOffsets and endingOffsets"
@@ -160,7 +160,7 @@ def too_large_text(queue: str, at: int, size: int, size_max: int) -> str:
 
 
 def not_a_stream_text(queue: str, reason: str) -> str:
-    """What to say of a queue that is not a stream, with what to do."""
+    """Sentence on a queue that is not a stream, with what to do."""
     hint = "; declare it with the argument x-archive-to, and read the stream it names"
     return (
         f"queue {queue!r} cannot be read again: {reason}{'' if 'x-archive-to' in reason else hint}"
@@ -168,7 +168,7 @@ def not_a_stream_text(queue: str, reason: str) -> str:
 
 
 def no_right_text(user: str, queue: str, vhost: str, reason: str) -> str:
-    """What to say of a stream that the user may not read."""
+    """Sentence on a stream that the user may not read."""
     return (
         f"user {user!r} may not read {queue!r} in virtual host "
         f"{vhost!r}: {reason}; give the user the read right on it"

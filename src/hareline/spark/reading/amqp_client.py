@@ -1,9 +1,8 @@
 """Streams over AMQP: consumers tell where a stream begins and ends, and read its ranges.
 
-For brokers whose management port cannot be reached, and for RabbitMQ. AMQP tells neither
-incarnations nor arrivals; docs/decisions/0013-spark-over-amqp.md says how far its answers can be
-trusted. Invariant: `AmqpStreamClient.chunks` gives all messages of its range or raises; offsets
-that RabbitMQ uses for records of its own are skipped after a check that retention took none.
+AMQP tells neither incarnations nor arrivals; docs/decisions/0013-spark-over-amqp.md says how far
+its answers can be trusted. Invariant: `AmqpStreamClient.chunks` gives all messages of its range or
+raises; offsets of RabbitMQ's own records are skipped after a check that retention took none.
 """
 
 from __future__ import annotations
@@ -308,7 +307,7 @@ class AmqpStreamClient(StreamAccess):
     # -------------------------------------------------------------------------------- errors
 
     def _refusal(self, refusal: Refusal, queue: str) -> SparkSideError:
-        """What a refusal of the broker means, with what to do about it."""
+        """Error for a refusal of the broker, with what to do about it."""
         user, vhost = self._connection.user, self._connection.vhost
         if refusal.is_at_login and refusal.code == _FORBIDDEN:
             return LoginRefused(
@@ -373,7 +372,7 @@ class ChunkRows:
         self._octets += delivery.size + len(delivery.meta)
 
     def take(self, next_offset: int) -> Chunk:
-        """What was gathered, as a chunk; the next one begins at ``next_offset``."""
+        """Return what was gathered; the next chunk begins at ``next_offset``."""
         metas, bodies = self._metas, self._bodies
         count = len(metas)
         columns = bytearray(8 * count)  # no arrivals

@@ -160,7 +160,7 @@ class AmqpSession:
         )
 
     def next_delivery(self, wait_s: float) -> Delivery | None:
-        """What comes next; None if nothing does for so long.
+        """The next delivery; None if none comes for so long.
 
         Raises ConsumerCancelled, Refusal, MessageTooLarge, OSError.
         """
@@ -174,14 +174,14 @@ class AmqpSession:
         return self._arrived.popleft()
 
     def deliveries_before_reply(self) -> list[Delivery]:
-        """What the broker sends before it replies to something else."""
+        """Deliveries that the broker sends before its reply to another method."""
         self.count()
         arrived = list(self._arrived)
         self._arrived.clear()
         return arrived
 
     def count(self) -> int:
-        """How many messages the broker counts in the queue; RabbitMQ counts seconds late."""
+        """Messages that the broker counts in the queue; RabbitMQ counts seconds late."""
         declared = self._call(
             commands.Queue.Declare, commands.Queue.DeclareOk, queue=self._queue, passive=True
         )

@@ -1,8 +1,7 @@
 """Batch reads: what the streams have at the moment of planning, or a part of it.
 
-Spark calls `AmqpReader.partitions` once for a plan and `read` in each task. Spark refuses a reader
-with ``pushFilters`` wherever its configuration does not allow it, so that is a class of its own.
-Invariant: a filter that is not handed back is fulfilled by every row that is read.
+Spark refuses a reader with ``pushFilters`` wherever its configuration does not allow it, so that
+is a class of its own. Invariant: a filter that is not handed back is fulfilled by every row.
 """
 
 from __future__ import annotations
@@ -68,7 +67,7 @@ class AmqpReader(DataSourceReader):
         return [RangePartition(each) for each in pieces]
 
     def _whole(self, client: StreamAccess) -> list[Range]:
-        """What is to be read of each stream."""
+        """The range to read of each stream."""
         options = self._options
         streams = streams_of(options, client)
         needs_one(options, streams)

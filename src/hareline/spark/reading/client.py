@@ -331,7 +331,7 @@ class StreamClient(StreamAccess):
     def _refusal(
         self, status: int, answer: bytes, queue: str, wanted: tuple[int, int] = (0, 0)
     ) -> SparkSideError:
-        """What a status other than 200 means, with what to do about it."""
+        """Error for a status other than 200, with what to do about it."""
         fields = _fields_of(answer)
         reason = _reason_of(answer, status)
         vhost = self._connection.vhost

@@ -98,7 +98,7 @@ Positions = dict[str, Position]
 
 
 class StreamFollower:
-    """Where a query is in its streams, and what comes next."""
+    """Position of a query in its streams, and its next batch."""
 
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
@@ -112,7 +112,7 @@ class StreamFollower:
         self._reported: Positions = {}
 
     def initial(self) -> Positions:
-        """Where a new query begins; Spark asks twice and gets one answer. Raises InvalidOption."""
+        """Positions of a new query; Spark asks twice and gets one answer. Raises InvalidOption."""
         if self._initial is None:
             streams = self._target
             if streams is None:
@@ -128,7 +128,7 @@ class StreamFollower:
         self._target = streams_of(self._options, self._client)
 
     def latest(self, start: Positions, max_rows: int | None, max_octets: int | None) -> Positions:
-        """Where the batch that begins at ``start`` ends; ``start`` itself if there is nothing new.
+        """End of the batch that begins at ``start``; ``start`` itself without anything new.
 
         None: no such limit. Waits a moment for news, if there are none. Raises what is wrong with
         the streams.
@@ -162,20 +162,20 @@ class StreamFollower:
         return end
 
     def seen(self) -> Positions:
-        """Where the streams ended when `latest` looked last."""
+        """Ends of the streams when `latest` last looked."""
         return {
             queue: Position(state.incarnation, state.next) for queue, state in self._seen.items()
         }
 
     def amounts(self) -> dict[str, dict[str, int]]:
-        """How much of each stream the batch reads that `latest` planned, and its lag behind that.
+        """Rows and octets of each stream in the batch that `latest` planned, and the lag behind it.
 
         Octets are those of bodies, by the mean of what the stream keeps.
         """
         return self._amounts
 
     def ranges(self, start: Mapping[str, Position], end: Mapping[str, Position]) -> list[Range]:
-        """What the tasks of a batch read; asks the broker nothing."""
+        """Ranges of the tasks of a batch; asks the broker nothing."""
         whole = [
             Range(queue, position.incarnation, start[queue].offset, position.offset)
             for queue, position in sorted(end.items())

@@ -52,7 +52,7 @@ Value = str | int | bytes | None
 
 @dataclass(slots=True)
 class Metas:
-    """What is in some metas. Addresses and tables stand once each, and metas have their indexes.
+    """Contents of metas; addresses and tables stand once each, and metas have their indexes.
 
     ``tables`` are octets of `hareline.wire.table`; ``properties`` has a list for each other column.
     Empty is what the columns do not need.
@@ -75,7 +75,7 @@ class Metas:
 
 
 def decode_metas(metas: Iterable[bytes], columns: Collection[str]) -> Metas:
-    """What these columns need of the metas. Raises MalformedFrame."""
+    """Decode what these columns need of the metas. Raises MalformedFrame."""
     decoded = Metas()
     with_properties = not PROPERTIES.isdisjoint(columns)
     if with_properties:

@@ -160,7 +160,7 @@ def read_options(
 
 
 def default_partitions() -> int:
-    """How many tasks a large range is split over at least: the processors of this machine."""
+    """Least number of tasks for a large range: the processors of this machine."""
     return os.cpu_count() or 1
 
 

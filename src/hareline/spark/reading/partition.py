@@ -175,7 +175,7 @@ def _binaries(sizes: Any, octets: Any) -> Any:
 
 
 def _cuts(metas: Any, bodies: Any, count: int) -> Iterator[tuple[int, int]]:
-    """Where batches begin and end among the messages of a chunk."""
+    """Start and end of each batch among the messages of a chunk."""
     meta_ends = memoryview(metas.buffers()[1]).cast("i")
     body_ends = memoryview(bodies.buffers()[1]).cast("i")
     start = 0

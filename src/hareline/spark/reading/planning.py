@@ -25,7 +25,7 @@ Streams = dict[str, StreamState]
 
 
 def client_of(options: ReadOptions) -> StreamAccess:
-    """What asks the broker in the way that the options say, and is as patient."""
+    """Client for the transport, the time and the retries of the options."""
     kind = AmqpStreamClient if options.is_over_amqp else StreamClient
     return kind(options.connection, options.request_timeout_s, options.retries)
 
@@ -135,12 +135,12 @@ class Range(NamedTuple):
 
     @property
     def rows(self) -> int:
-        """How many messages that is."""
+        """Number of messages."""
         return self.end - self.start
 
 
 class Backlog(NamedTuple):
-    """What there is to read of a stream; ``octets``: about how many its bodies have."""
+    """Unread messages of a stream; ``octets``: an estimate for their bodies."""
 
     rows: int
     octets: int
@@ -149,7 +149,7 @@ class Backlog(NamedTuple):
 def share_out(
     backlogs: Mapping[str, Backlog], max_rows: int | None, max_octets: int | None
 ) -> dict[str, int]:
-    """How many rows to read of each stream with a backlog, in proportion to the backlogs.
+    """Rows to read of each stream with a backlog, in proportion to the backlogs.
 
     Each gets one row at least; if there are more streams than rows, the longest backlogs do. None:
     no such limit. Octets are estimates, so the limit of octets is kept only about.

@@ -43,17 +43,17 @@ class AmqpStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @sentence_only()
     def initialOffset(self) -> dict[str, object]:  # noqa: N802
-        """Where a new query begins."""
+        """Offset of a new query."""
         return to_json(self._vhost, self._follower.initial())
 
     @sentence_only()
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """From now on, nothing new is seen."""
+        """Ignore everything that arrives from now on."""
         self._follower.end_here()
 
     @sentence_only()
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, object]:  # noqa: N802
-        """Where the batch that begins at ``start`` ends."""
+        """End of the batch that begins at ``start``."""
         max_rows: int | None = self._options.max_trigger_rows
         max_octets: int | None = self._options.max_trigger_octets
         if isinstance(limit, ReadAllAvailable):
@@ -66,7 +66,7 @@ class AmqpStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return to_json(self._vhost, self._follower.latest(positions, max_rows, max_octets))
 
     def reportLatestOffset(self) -> dict[str, object]:  # noqa: N802
-        """Where the streams end and how much that is, for the progress of the query."""
+        """Ends and amounts of the streams, for the progress of the query."""
         return to_json(self._vhost, self._follower.seen(), self._follower.amounts())
 
     @sentence_only()

@@ -1,8 +1,8 @@
-"""Options of ``format("amqp")``: how their text is read, and where the broker is and who logs in.
+"""Options of ``format("amqp")``: reading of their text, address of the broker, and login.
 
-Spark hands options over as text under names whose case does not count. Source and sink read theirs
-through an `OptionReader`, which knows all names of its direction and refuses others, and make a
-`Connection` of those that both have. Invariant: no password or token is in a repr or an error.
+Names of options ignore case. An `OptionReader` knows all names of source or sink, refuses others,
+and makes a `Connection` of those that both have.
+Invariant: no password or token is in a repr or an error.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class OptionReader:
         return given[0] if given else None
 
     def connection(self) -> Connection:
-        """Where the broker is and who logs in. Raises InvalidOption."""
+        """Address of the broker and login. Raises InvalidOption."""
         url = self._or_environment("url")
         if url is None:
             raise InvalidOption(
@@ -163,7 +163,7 @@ class OptionReader:
 
 @dataclass(frozen=True)
 class Connection:
-    """Where the broker is and who logs in. Is sent to executors with the reader or writer."""
+    """Address of the broker and login; sent to executors with the reader or writer."""
 
     host: str
     port: int

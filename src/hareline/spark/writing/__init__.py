@@ -1,1 +1,1 @@
-"""The sink of ``format("amqp")``: rows of Spark become messages that the broker has confirmed."""
+"""Sink of ``format("amqp")``: rows of Spark become messages that the broker has confirmed."""

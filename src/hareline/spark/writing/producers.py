@@ -1,16 +1,9 @@
-"""Producer ids and sequences: by what the broker tells that it has a message already.
+"""Producer ids and sequences, by which the broker recognises a message that it has already.
 
-The broker keeps the highest sequence of each producer id, and confirms a message that is not above
-it without putting it anywhere. So that a task that is done again, or a batch that is replayed,
-loses nothing and repeats nothing, each row has the same pair every time, and no pair is skipped:
-if row 10 of a producer was refused and row 11 accepted, row 10 could never be published again.
-Many messages are in flight at once, so the rows of a partition take turns among *lanes*, each a
-producer id of its own. The publisher never has more messages in flight than there are lanes, hence
-at most one of a lane, and the next one of a lane is published only once the one before is accepted.
-
-``task`` numbers the rows; ``rows`` puts the fields into the headers. docs/spark-sink.md has the
-reasoning at length. Invariant: a pair depends on nothing but the prefix, the number of lanes, the
-batch and the row's number in its partition.
+The broker keeps the highest sequence of each id and drops what is not above it, so a pair must
+neither change nor be skipped. Rows take turns among *lanes*, an id each, with at most one message
+of a lane in flight; docs/spark-sink.md has the reasoning. Invariant: a pair depends only on the
+prefix, the number of lanes, the batch and the row's number in its partition.
 """
 
 from __future__ import annotations
@@ -78,7 +71,7 @@ class Lanes:
 
 
 def stream_prefix(query: str, partition: int, processors: int, settings: Mapping[str, str]) -> str:
-    """What the producers of one partition of a streaming query begin with.
+    """Prefix of the producers of one partition of a streaming query.
 
     It is the same in all batches of the query, so the broker has few producers to remember. A
     batch that is replayed after Spark was started with other settings may be cut differently, and
@@ -92,5 +85,5 @@ def stream_prefix(query: str, partition: int, processors: int, settings: Mapping
 
 
 def batch_prefix(write: str, partition: int) -> str:
-    """What the producers of one partition of a batch write begin with; ``write`` is its id."""
+    """Prefix of the producers of one partition of a batch write; ``write`` is its id."""
     return f"spark/{write}/{partition}"

@@ -1,14 +1,9 @@
 """A connection that publishes from straight-line code, with many messages in flight.
 
-pika does the protocol; its event loop runs inside the calls of this class and stands still between
-them. ``task`` makes one for each partition that has rows. docs/decisions/0012-spark-sink.md says
-why it is pika, and why no heartbeats are agreed on: between two record batches Spark may compute
-for minutes, while nobody would send them. The system's keepalive probes watch the connection.
-
-Invariant: when `drain` returns, the broker has confirmed each message; one that it refused,
-returned or never answered is an error of ``hareline.spark.errors``, unless returned ones are
-to be dropped. At most ``max_in_flight`` messages separate the oldest unconfirmed one from the
-newest.
+pika's event loop runs inside the calls of this class only, and no heartbeats are agreed on
+(docs/decisions/0012-spark-sink.md). Invariant: when `drain` returns, the broker has confirmed each
+message, or an error is raised for it, unless returned ones are to be dropped; at most
+``max_in_flight`` messages separate the oldest unconfirmed one from the newest.
 """
 
 from __future__ import annotations
@@ -129,7 +124,7 @@ class Publisher:
 
     @property
     def published(self) -> int:
-        """How many messages were handed over, returned ones included."""
+        """Number of messages handed over, returned ones included."""
         return self._last
 
     def publish(

@@ -1,11 +1,8 @@
 """Rows in Arrow columns -> what each message is published with.
 
-Column by column, since a Python call for each value of each row would cost more than publishing
-it: a property is one list of its octets, and the properties of a row are those lists joined. The
-layout is that of a content header (AMQP 0-9-1 section 4.2.6.1). ``task`` calls it for each record
-batch.
-
-Invariant: ``headers_raw`` comes out octet for octet, but for producer fields that are replaced.
+Column by column, since a Python call for each value would cost more than publishing: a property is
+one list of its octets, and the properties of a row are those lists joined (AMQP 0-9-1 section
+4.2.6.1). Invariant: ``headers_raw`` stays octet for octet, but for producer fields.
 """
 
 from __future__ import annotations

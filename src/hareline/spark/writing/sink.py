@@ -1,8 +1,7 @@
-"""The writers that the data source gives to Spark: one for batches, one for streams.
+"""Writers that the data source gives to Spark: one for batches, one for streams.
 
-Spark pickles a writer and runs `write` for each partition in a task; `commit` and `abort` run in
-another process, where nothing is known but the messages that `write` returned. Invariant: options
-and columns are checked when a writer is made, which is before any task.
+Spark runs `write` for each partition in a task; `commit` and `abort` run in another process, which
+knows only what `write` returned. Invariant: options and columns are checked before any task.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ _BATCH_ID: Final = "streaming.sql.batchId"
 
 @dataclass(frozen=True)
 class WrittenPartition(WriterCommitMessage):
-    """What one task has done."""
+    """Counts of one task."""
 
     partition: int
     published: int

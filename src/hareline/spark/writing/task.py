@@ -31,7 +31,7 @@ _PORTIONS: Final = 20
 
 @dataclass(frozen=True)
 class PartitionPlace:
-    """Which partition this is, and what is known of the write it belongs to."""
+    """Number of a partition, and facts of the write that it belongs to."""
 
     partition: int
     #: What the producer ids of this partition begin with, for dedup=batch.
@@ -167,7 +167,7 @@ def share_of(rate: int, tasks: int | None, settings: Mapping[str, str], processo
 
 
 def tasks_at_once(settings: Mapping[str, str], processors: int) -> int | None:
-    """How many tasks Spark runs at the same time, None if its settings do not say."""
+    """Number of tasks that Spark runs at once, None if its settings do not say."""
     master = settings.get("spark.master", "")
     if master == "local":
         return 1

@@ -1,8 +1,7 @@
 """Options and columns of a write, checked on the driver before anything is published.
 
-`WriteOptions` are sent to executors with the writer. Types are named as Spark names them
-(``bigint``). Invariant: a column that passes is one that ``rows`` can encode, but for values that
-no message can have.
+Types are named as Spark names them (``bigint``). Invariant: a column that passes is one that
+``rows`` can encode, but for values that no message can have.
 """
 
 from __future__ import annotations
@@ -113,7 +112,7 @@ def read_write_options(
 
 
 def _dedup(reader: OptionReader, confirms: bool) -> Dedup:
-    """What duplicates are told by. Without confirms nobody would know what to publish again."""
+    """Detection of duplicates. It needs confirms, which say what to publish again."""
     choice = reader.choice("dedup", ("batch", "none", "column"))
     if choice == "none" or (not confirms and reader.text("dedup") is None):
         return "none"

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's documentation calls it
 
 from hareline.spark.errors import InvalidOption
+from hareline.spark.reading.columns import COLUMNS, ddl
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -27,13 +28,11 @@ CHECKPOINT: Final = "_checkpoint"
 _STAGING: Final = ".spark-staging"
 _DAY_US: Final = 24 * 60 * 60 * 1_000_000
 #: A schema is given for reading, since Spark would take a queue "007" for the number 7.
-SCHEMA: Final = (
-    "vhost string, incarnation string, `offset` bigint, `timestamp` timestamp, exchange string, "
-    "routing_key string, body binary, content_type string, content_encoding string, "
-    "delivery_mode smallint, priority smallint, correlation_id string, reply_to string, "
-    "expiration string, message_id string, app_timestamp timestamp, type string, user_id string, "
-    "app_id string, headers map<string,string>, headers_raw binary, size int, "
-    "queue string, `date` date, batch bigint"
+SCHEMA: Final = ", ".join(
+    (
+        ddl([column.name for column in COLUMNS if column.name != "queue"]),
+        "queue string, `date` date, batch bigint",
+    )
 )
 
 _SCHEME: Final = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:")

@@ -20,7 +20,7 @@ from hareline.errors import AmqpError, MalformedFrame
 from hareline.spark.errors import BrokerRefused, MessageTooLarge
 from hareline.spark.reading.access import MESSAGE_MAX, too_large_text
 from hareline.spark.shared.headers import Field, MalformedField, fields_in
-from hareline.spark.shared.options import Connection
+from hareline.spark.shared.options import KEEPALIVE, Connection
 from hareline.wire.constants import (
     FLAG_CONTENT_ENCODING,
     FLAG_CONTENT_TYPE,
@@ -49,7 +49,6 @@ _CLOSE_S: Final = 5.0
 _CONNECTION_FORCED: Final = 320
 _SUCCESS: Final = 200
 _CONSUMER: Final = "spark"
-_KEEPALIVE: Final = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
 _CAPABILITIES: Final = ("authentication_failure_close", "consumer_cancel_notify")
 
 #: Taken out of deliveries: the broker puts it into what consumers get.
@@ -111,7 +110,7 @@ class AmqpSession:
         try:
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-            for name, value in _KEEPALIVE.items():
+            for name, value in KEEPALIVE.items():
                 if hasattr(socket, name):
                     self._socket.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
             if connection.is_tls:

@@ -16,6 +16,7 @@ from decimal import Decimal
 from typing import Final
 
 from hareline.errors import MalformedFrame
+from hareline.spark.shared.headers import BEHIND_HEADERS, NUMBERS
 from hareline.wire import constants
 from hareline.wire.table import decode_table
 
@@ -25,23 +26,10 @@ _CONTENT_TYPE: Final = constants.FLAG_CONTENT_TYPE >> 8
 _CONTENT_ENCODING: Final = constants.FLAG_CONTENT_ENCODING >> 8
 _HEADERS: Final = constants.FLAG_HEADERS >> 8
 
-#: After the headers, in the order of the octets: flag, column, and whether it is a short string.
-_BEHIND_HEADERS: Final = (
-    (constants.FLAG_DELIVERY_MODE, "delivery_mode", False),
-    (constants.FLAG_PRIORITY, "priority", False),
-    (constants.FLAG_CORRELATION_ID, "correlation_id", True),
-    (constants.FLAG_REPLY_TO, "reply_to", True),
-    (constants.FLAG_EXPIRATION, "expiration", True),
-    (constants.FLAG_MESSAGE_ID, "message_id", True),
-    (constants.FLAG_TIMESTAMP, "app_timestamp", False),
-    (constants.FLAG_TYPE, "type", True),
-    (constants.FLAG_USER_ID, "user_id", True),
-    (constants.FLAG_APP_ID, "app_id", True),
-)
 ADDRESS: Final = frozenset(("exchange", "routing_key"))
 HEADERS: Final = frozenset(("headers", "headers_raw"))
 PROPERTIES: Final = frozenset(
-    ("content_type", "content_encoding", *(name for _, name, _ in _BEHIND_HEADERS))
+    ("content_type", "content_encoding", *(name for _, name in BEHIND_HEADERS))
 )
 IN_METAS: Final = ADDRESS | HEADERS | PROPERTIES
 
@@ -127,20 +115,20 @@ def _read_behind_headers(
     meta: bytes, position: int, flags: int, values: dict[str, list[Value]]
 ) -> int:
     """Append a value to each list; returns the position behind what was read."""
-    for flag, name, is_text in _BEHIND_HEADERS:
+    for flag, name in BEHIND_HEADERS:
         if not flags & flag:
             values[name].append(None)
-        elif is_text:
-            end = position + 1 + meta[position]
-            values[name].append(str(meta[position + 1 : end], "utf-8", "replace"))
-            position = end
         elif flag == constants.FLAG_TIMESTAMP:
             seconds = int.from_bytes(meta[position : position + 8], "big")
             values[name].append(seconds * 1_000_000 if seconds <= _SECONDS_MAX else None)
             position += 8
-        else:
+        elif name in NUMBERS:
             values[name].append(meta[position])
             position += 1
+        else:
+            end = position + 1 + meta[position]
+            values[name].append(str(meta[position + 1 : end], "utf-8", "replace"))
+            position = end
     return position
 
 

@@ -1,6 +1,7 @@
 """Headers tables in octets: fields taken out and added without decoding the others.
 
-Fields here are the octets of a table without its length.
+Beside them the order of the other properties, which source and sink read and write. Fields here
+are the octets of a table without its length.
 Invariant: fields that stay are the same octets in the same order.
 """
 
@@ -12,7 +13,24 @@ from struct import error as struct_error
 from typing import Final, NamedTuple
 
 from hareline.spark.errors import InvalidRows
+from hareline.wire import constants
 from hareline.wire.table import FIXED_SIZES
+
+#: Properties behind the headers, in the order of the wire, and their columns.
+BEHIND_HEADERS: Final = (
+    (constants.FLAG_DELIVERY_MODE, "delivery_mode"),
+    (constants.FLAG_PRIORITY, "priority"),
+    (constants.FLAG_CORRELATION_ID, "correlation_id"),
+    (constants.FLAG_REPLY_TO, "reply_to"),
+    (constants.FLAG_EXPIRATION, "expiration"),
+    (constants.FLAG_MESSAGE_ID, "message_id"),
+    (constants.FLAG_TIMESTAMP, "app_timestamp"),
+    (constants.FLAG_TYPE, "type"),
+    (constants.FLAG_USER_ID, "user_id"),
+    (constants.FLAG_APP_ID, "app_id"),
+)
+#: Those of one octet; ``app_timestamp`` has eight, the others are short strings.
+NUMBERS: Final = frozenset(("delivery_mode", "priority"))
 
 _SIZED: Final = frozenset(map(ord, "SxFA"))  # four octets of size in front
 _SIZE: Final = Struct(">I")

@@ -27,6 +27,9 @@ CONNECTION_OPTIONS: Final[Mapping[str, str]] = {
     "token": "HARELINE_TOKEN",
 }
 
+#: Options of a socket to the broker. Spark may compute for minutes, so no heartbeats are agreed on.
+KEEPALIVE: Final = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
+
 _SECRETS: Final = ("password", "passwordFile", "token")
 _AMQP_PORTS: Final = {"amqp": 5672, "amqps": 5671}
 _MANAGEMENT_PORT: Final = 15672

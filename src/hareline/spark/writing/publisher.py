@@ -27,7 +27,7 @@ from hareline.spark.errors import (
     PublishRefused,
     SparkSideError,
 )
-from hareline.spark.shared.options import Connection
+from hareline.spark.shared.options import KEEPALIVE, Connection
 from hareline.wire.constants import CLASS_BASIC
 
 #: Octets of bodies that may be in flight; a single body may be larger.
@@ -37,7 +37,6 @@ _KEYS_NAMED: Final = 5
 _CLOSE_S: Final = 5.0
 _HEAR_OUT_S: Final = 1.0
 _CHANNEL: Final = 1
-_KEEPALIVE: Final = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
 #: What the broker said, in the text of pika's errors.
 _BROKER_SAID: Final = re.compile(r"\((\d{3})\) ['\"](.*)['\"]")
 _LOGIN_ERRORS: Final = (pika_errors.AuthenticationError, pika_errors.ProbableAuthenticationError)
@@ -382,7 +381,7 @@ def _parameters(connection: Connection, name: str, timeout_s: float) -> pika.Con
         ssl_options=tls,
         socket_timeout=timeout_s,
         stack_timeout=timeout_s,
-        tcp_options=_KEEPALIVE,
+        tcp_options=KEEPALIVE,
         client_properties={"connection_name": name},
     )
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hareline.spark.errors import InvalidRows
-from hareline.spark.shared.headers import without_fields
+from hareline.spark.shared.headers import BEHIND_HEADERS, NUMBERS, without_fields
 from hareline.spark.writing.producers import (
     PRODUCER_ID,
     PRODUCER_ID_MAX,
@@ -43,19 +43,6 @@ _BEFORE_HEADERS: Final = (
     (constants.FLAG_CONTENT_TYPE, "content_type"),
     (constants.FLAG_CONTENT_ENCODING, "content_encoding"),
 )
-_BEHIND_HEADERS: Final = (
-    (constants.FLAG_DELIVERY_MODE, "delivery_mode"),
-    (constants.FLAG_PRIORITY, "priority"),
-    (constants.FLAG_CORRELATION_ID, "correlation_id"),
-    (constants.FLAG_REPLY_TO, "reply_to"),
-    (constants.FLAG_EXPIRATION, "expiration"),
-    (constants.FLAG_MESSAGE_ID, "message_id"),
-    (constants.FLAG_TIMESTAMP, "app_timestamp"),
-    (constants.FLAG_TYPE, "type"),
-    (constants.FLAG_USER_ID, "user_id"),
-    (constants.FLAG_APP_ID, "app_id"),
-)
-_NUMBERS: Final = frozenset(("delivery_mode", "priority"))
 
 
 class OutgoingRow(NamedTuple):
@@ -144,13 +131,13 @@ class RowEncoder:
         if "delivery_mode" not in self._columns:
             mode = repeat(_PERSISTENT, batch.num_rows)
             parts.append(_Part(mode, constants.FLAG_DELIVERY_MODE, None))
-        parts += [self._part(batch, *each) for each in _BEHIND_HEADERS if each[1] in self._columns]
+        parts += [self._part(batch, *each) for each in BEHIND_HEADERS if each[1] in self._columns]
         values = [part.values for part in parts]
         return map(b"".join, zip(_flags(parts, batch.num_rows), *values, strict=True))
 
     def _part(self, batch: pa.RecordBatch, flag: int, name: str) -> _Part:
         column = batch.column(name)
-        if name in _NUMBERS:
+        if name in NUMBERS:
             values = self._octets(column, name)
         elif name == "app_timestamp":
             values = self._timestamps(column, name)

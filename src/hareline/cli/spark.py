@@ -393,7 +393,7 @@ def _spark(
         text = error.strerror or str(error)
         fail(f"hareline: {error.filename}: {text}" if error.filename else f"hareline: {text}")
     except Exception as error:
-        from hareline.spark.errors.failures import error_of
+        from hareline.spark.errors import error_of
 
         fail(f"hareline: {_sentence(error_of(error))}")
 

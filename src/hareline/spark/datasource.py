@@ -16,7 +16,7 @@ from pyspark.sql.datasource import (
     DataSourceWriter,
 )
 
-from hareline.spark.errors.failures import sentence_only
+from hareline.spark.errors import sentence_only
 from hareline.spark.reading.columns import chosen, ddl
 from hareline.spark.reading.options import read_options
 

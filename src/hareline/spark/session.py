@@ -17,8 +17,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from hareline.spark.errors import EnvironmentMissing
-from hareline.spark.errors.failures import HIDE_TRACEBACK
+from hareline.spark.errors import HIDE_TRACEBACK, EnvironmentMissing
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

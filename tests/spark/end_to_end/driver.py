@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812 - as Spark's documentation calls it
 
-from hareline.spark.errors import SparkSideError
-from hareline.spark.errors.failures import error_of
+from hareline.spark.errors import SparkSideError, error_of
 from hareline.spark.pipelines.archive import archive
 from hareline.spark.session import session
 

@@ -16,8 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as Spark's documentation 
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StringType, StructField, StructType
 
-from hareline.spark.errors import InvalidOption, InvalidRows, PublishRefused
-from hareline.spark.errors.failures import error_of
+from hareline.spark.errors import InvalidOption, InvalidRows, PublishRefused, error_of
 from hareline.spark.writing.sink import (
     BatchWriter,
     StreamWriter,

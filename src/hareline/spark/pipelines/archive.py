@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.errors import PySparkException
 
-from hareline.spark.errors import InvalidOption
-from hareline.spark.errors.failures import error_of
+from hareline.spark.errors import InvalidOption, error_of
 from hareline.spark.pipelines import layout
 
 if TYPE_CHECKING:

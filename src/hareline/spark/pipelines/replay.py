@@ -19,8 +19,7 @@ from uuid import uuid4
 from pyspark.errors import AnalysisException, ParseException, PySparkException
 from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's documentation calls it
 
-from hareline.spark.errors import InvalidOption, SparkSideError
-from hareline.spark.errors.failures import error_of
+from hareline.spark.errors import InvalidOption, SparkSideError, error_of
 from hareline.spark.pipelines import layout
 from hareline.spark.pipelines.replay_target import FORMAT, HEADERS, SLICE, ReplayTarget, Slice
 from hareline.spark.writing.write_options import read_write_options

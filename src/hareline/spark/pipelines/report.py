@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's documentation calls it
 
-from hareline.spark.errors import InvalidOption
-from hareline.spark.errors.failures import error_of
+from hareline.spark.errors import InvalidOption, error_of
 from hareline.spark.pipelines import audit_events, layout
 from hareline.spark.pipelines.report_data import (
     ArchivedQueue,

@@ -23,8 +23,7 @@ from pyspark.sql.datasource import (
     LessThanOrEqual,
 )
 
-from hareline.spark.errors import InvalidOption
-from hareline.spark.errors.failures import sentence_only
+from hareline.spark.errors import InvalidOption, sentence_only
 from hareline.spark.reading.access import StreamAccess
 from hareline.spark.reading.columns import COLUMNS, arrow_schema
 from hareline.spark.reading.options import ReadOptions, default_partitions

@@ -18,8 +18,13 @@ import pyarrow.compute as pc
 from pyspark.sql.datasource import InputPartition
 
 from hareline.errors import MalformedFrame
-from hareline.spark.errors import IncarnationChanged, MessagesMissing, OffsetGone, QueueGone
-from hareline.spark.errors.failures import sentence_only
+from hareline.spark.errors import (
+    IncarnationChanged,
+    MessagesMissing,
+    OffsetGone,
+    QueueGone,
+    sentence_only,
+)
 from hareline.spark.reading.access import Chunk, StreamAccess
 from hareline.spark.reading.metas import (
     ADDRESS,

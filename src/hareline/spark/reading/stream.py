@@ -19,8 +19,7 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from hareline.spark.errors import InvalidOption
-from hareline.spark.errors.failures import sentence_only
+from hareline.spark.errors import InvalidOption, sentence_only
 from hareline.spark.reading.columns import arrow_schema
 from hareline.spark.reading.following import Position, StreamFollower, from_json, to_json
 from hareline.spark.reading.options import ReadOptions

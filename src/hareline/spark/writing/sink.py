@@ -22,8 +22,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from hareline.spark.errors import InvalidOption
-from hareline.spark.errors.failures import sentence_only
+from hareline.spark.errors import InvalidOption, sentence_only
 from hareline.spark.writing.producers import batch_prefix, stream_prefix
 from hareline.spark.writing.task import PartitionPlace, write_partition
 from hareline.spark.writing.write_options import WriteOptions, check_columns, read_write_options

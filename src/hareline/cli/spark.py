@@ -24,7 +24,7 @@ from hareline.cli.failures import errors_as_sentences, fail
 from hareline.cli.output import Display, complain, console
 from hareline.cli.target import asked_password
 from hareline.spark.errors import EnvironmentMissing, SparkSideError
-from hareline.spark.shared.instants import FORMS, microseconds_of
+from hareline.spark.shared.options import INSTANT_FORMS, microseconds_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -60,10 +60,12 @@ def _instant_us(text: str | None) -> int | None:
     try:
         return microseconds_of(text)
     except ValueError:
-        raise click.BadParameter(f"'{text}' is not {FORMS}") from None
+        raise click.BadParameter(f"'{text}' is not {INSTANT_FORMS}") from None
 
 
-_from = option("--from", "from_instant", metavar="TIME", help=f"From this instant on: {FORMS}.")
+_from = option(
+    "--from", "from_instant", metavar="TIME", help=f"From this instant on: {INSTANT_FORMS}."
+)
 _to = option("--to", "to_instant", metavar="TIME", help="Before this instant.")
 _url = option(
     "--url",

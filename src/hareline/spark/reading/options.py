@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from hareline.spark.errors import InvalidOption
-from hareline.spark.shared.instants import FORMS, microseconds_of
 from hareline.spark.shared.options import CONNECTION_OPTIONS, Connection, OptionReader
 
 EARLIEST: Final = -2
@@ -111,9 +110,9 @@ def read_options(
     named = given.only_one(("queue", "queues", "queuePattern"))
     if named is None:
         raise InvalidOption("nothing to read: give the option queue, queues or queuePattern")
-    start_from = given.only_one(("startingOffsets", "startingTimestamp"))
-    end_at = given.only_one(("endingOffsets", "endingTimestamp"))
-    start_ms, end_ms = _timestamp(given, start_from), _timestamp(given, end_at)
+    given.only_one(("startingOffsets", "startingTimestamp"))
+    given.only_one(("endingOffsets", "endingTimestamp"))
+    start_ms, end_ms = (given.instant_ms(f"{name}Timestamp") for name in ("starting", "ending"))
     if start_ms is not None and end_ms is not None and start_ms > end_ms:
         raise InvalidOption(f"startingTimestamp {start_ms} is after endingTimestamp {end_ms}")
     pins = given.flag("pinRetention", False)
@@ -209,16 +208,6 @@ def _pattern(given: OptionReader) -> str:
             f"queuePattern {text!r} is not a valid regular expression: {problem}"
         ) from None
     return text
-
-
-def _timestamp(given: OptionReader, name: str | None) -> int | None:
-    if name is None or not name.endswith("Timestamp"):
-        return None
-    text = given.text(name) or ""
-    try:
-        return microseconds_of(text) // 1_000
-    except ValueError:
-        raise InvalidOption(f"{name} must be {FORMS}, not {text!r}") from None
 
 
 def _place(given: OptionReader, name: str, default: int) -> Place:

@@ -1,12 +1,13 @@
 """Options of ``format("amqp")``: reading of their text, address of the broker, and login.
 
 Names of options ignore case. An `OptionReader` knows all names of source or sink, refuses others,
-and makes a `Connection` of those that both have.
+and makes a `Connection` of those that both have. Instants are also arguments of ``hareline spark``.
 Invariant: no password or token is in a repr or an error.
 """
 
 from __future__ import annotations
 
+import datetime
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -30,6 +31,9 @@ CONNECTION_OPTIONS: Final[Mapping[str, str]] = {
 #: Options of a socket to the broker. Spark may compute for minutes, so no heartbeats are agreed on.
 KEEPALIVE: Final = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
 
+#: Texts for an instant.
+INSTANT_FORMS: Final = "ISO 8601 with a zone (2026-01-05T10:00:00Z) or epoch milliseconds"
+_EPOCH: Final = datetime.datetime.fromtimestamp(0, datetime.UTC)
 _SECRETS: Final = ("password", "passwordFile", "token")
 _AMQP_PORTS: Final = {"amqp": 5672, "amqps": 5671}
 _MANAGEMENT_PORT: Final = 15672
@@ -88,6 +92,14 @@ class OptionReader:
         if text not in choices:
             raise InvalidOption(f"{name} must be {' or '.join(choices)}, not {text!r}")
         return text
+
+    def instant_ms(self, name: str) -> int | None:
+        """The option as milliseconds since 1970. Raises InvalidOption."""
+        text = self.text(name)
+        try:
+            return None if text is None else microseconds_of(text) // 1_000
+        except ValueError:
+            raise InvalidOption(f"{name} must be {INSTANT_FORMS}, not {text!r}") from None
 
     def only_one(self, names: tuple[str, ...]) -> str | None:
         """The one of these options that was given, if any. Raises InvalidOption for two."""
@@ -215,3 +227,13 @@ def _first_line(path: str) -> str:
     if not lines or not lines[0]:
         raise InvalidOption(f"passwordFile {path}: its first line is empty")
     return lines[0]
+
+
+def microseconds_of(text: str) -> int:
+    """Microseconds since 1970. Raises ValueError for a text of another form, or from before."""
+    if text.isascii() and text.isdecimal():
+        return int(text) * 1_000
+    moment = datetime.datetime.fromisoformat(text)
+    if moment.tzinfo is None or moment < _EPOCH:
+        raise ValueError(text)
+    return (moment - _EPOCH) // datetime.timedelta(microseconds=1)

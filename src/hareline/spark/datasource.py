@@ -16,7 +16,7 @@ from pyspark.sql.datasource import (
     DataSourceWriter,
 )
 
-from hareline.spark.errors import sentence_only
+from hareline.spark.errors import InvalidOption, sentence_only
 from hareline.spark.reading.columns import chosen, ddl
 from hareline.spark.reading.options import read_options
 
@@ -52,14 +52,21 @@ class AmqpDataSource(DataSource):
 
     @sentence_only()
     def writer(self, schema: Any, overwrite: bool) -> DataSourceWriter:
-        """A batch write. Raises InvalidOption."""
-        from hareline.spark.writing.sink import make_writer
+        """A batch write. Raises InvalidOption or InvalidRows."""
+        from hareline.spark.writing.sink import BatchWriter
 
-        return make_writer(self.options, schema, overwrite)
+        if overwrite:
+            raise InvalidOption(
+                "mode 'overwrite' would have to delete what is in the queues: use mode('append')"
+            )
+        return BatchWriter(self.options, schema)
 
     @sentence_only()
     def streamWriter(self, schema: Any, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
-        """A streaming write. Raises InvalidOption."""
-        from hareline.spark.writing.sink import make_stream_writer
+        """A streaming write. Raises InvalidOption or InvalidRows.
 
-        return make_stream_writer(self.options, schema, overwrite)
+        With output mode complete (``overwrite``) each batch is the whole result, published whole.
+        """
+        from hareline.spark.writing.sink import StreamWriter
+
+        return StreamWriter(self.options, schema)

@@ -13,22 +13,15 @@ import pytest
 from pyspark import TaskContext, cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as Spark's documentation calls it
-from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StringType, StructField, StructType
 
 from hareline.spark.errors import InvalidOption, InvalidRows, PublishRefused, error_of
-from hareline.spark.writing.sink import (
-    BatchWriter,
-    StreamWriter,
-    WrittenPartition,
-    make_stream_writer,
-    make_writer,
-)
+from hareline.spark.writing.sink import BatchWriter, StreamWriter, WrittenPartition
 from hareline.wire.table import Byte, Short, encode_table
 from tests.support.broker_process import BrokerProcess
 from tests.support.sink_broker import bodies_in, channel_of, declare, options_for, take_all
 
-FORMAT = "amqp_sink_test"
+FORMAT = "amqp"
 MOMENT = datetime.datetime(2026, 2, 3, 4, 5, 6, tzinfo=datetime.UTC)
 SECONDS = 1770091506
 
@@ -36,26 +29,11 @@ SECONDS = 1770091506
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
 
-class SinkOnly(DataSource):
-    """A data source that only writes, with the writers as they are."""
-
-    @classmethod
-    def name(cls) -> str:
-        return FORMAT
-
-    def writer(self, schema: Any, overwrite: bool) -> BatchWriter:
-        return make_writer(dict(self.options), schema, overwrite)
-
-    def streamWriter(self, schema: Any, overwrite: bool) -> StreamWriter:  # noqa: N802 - Spark's name
-        return make_stream_writer(dict(self.options), schema, overwrite)
-
-
 @pytest.fixture
 def session(spark: SparkSession) -> Iterator[SparkSession]:
-    """The session, with the sink, and with small record batches."""
+    """The session, with small record batches."""
     name = "spark.sql.execution.arrow.maxRecordsPerBatch"
     before = spark.conf.get(name)
-    spark.dataSource.register(SinkOnly)
     spark.conf.set(name, "50")
     try:
         yield spark
@@ -295,10 +273,10 @@ def test_commit_and_abort_say_how_many_rows(caplog: pytest.LogCaptureFixture) ->
     columns = StructType([StructField("body", StringType())])
     messages: list[Any] = [WrittenPartition(0, 5, 2), None, WrittenPartition(2, 1, 0)]
     with caplog.at_level(logging.INFO, "hareline.spark"):
-        writer = make_writer(options, columns, False)
+        writer = BatchWriter(options, columns)
         writer.commit(messages)
         writer.abort(messages)
-        stream = make_stream_writer(options, columns, True)
+        stream = StreamWriter(options, columns)
         stream.commit([WrittenPartition(0, 5, 0)], 7)
         stream.abort(messages, 8)
     assert [(each.levelname, each.getMessage()) for each in caplog.records] == [

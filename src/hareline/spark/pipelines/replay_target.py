@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from struct import Struct
@@ -16,10 +16,10 @@ from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, WriterCommitMessage
+from pyspark.sql.types import StructType
 
 from hareline.spark.shared.headers import text_field, without_fields
-from hareline.spark.writing.sink import BatchWriter, WrittenPartition, columns_of
-from hareline.spark.writing.write_options import WriteOptions, check_columns, read_write_options
+from hareline.spark.writing.sink import BatchWriter, WrittenPartition
 
 FORMAT: Final = "hareline_replay"
 #: The option that has a `Slice` as JSON.
@@ -67,17 +67,15 @@ class ReplayTarget(DataSource):
     def writer(self, schema: Any, overwrite: bool) -> ReplayWriter:
         """The writer of one slice; its columns are those of the sink, and ``queue``."""
         options = {name: value for name, value in self.options.items() if name != SLICE}
-        part = Slice(**json.loads(self.options[SLICE]))
-        checked = read_write_options(options)
-        columns = {name: kind for name, kind in columns_of(schema).items() if name != "queue"}
-        return ReplayWriter(checked, check_columns(columns, checked), part)
+        columns = StructType([each for each in schema.fields if each.name != "queue"])
+        return ReplayWriter(options, columns, Slice(**json.loads(self.options[SLICE])))
 
 
 class ReplayWriter(BatchWriter):
     """Writes one slice."""
 
-    def __init__(self, options: WriteOptions, columns: list[str], part: Slice) -> None:
-        super().__init__(options, columns, part.replay, part.number)
+    def __init__(self, options: Mapping[str, str], schema: StructType, part: Slice) -> None:
+        super().__init__(options, schema, part.replay, part.number)
         self._part = part
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WrittenPartition:

@@ -38,15 +38,11 @@ _CUTTING: Final = (
 
 def producer_fields(producer: bytes, sequence: int) -> bytes:
     """The two fields of a headers table."""
-    return b"".join(
-        (
-            _ID_NAME,
-            _SIZE.pack(len(producer)),
-            producer,
-            _SEQUENCE_NAME,
-            _SEQUENCE.pack(sequence),
-        )
-    )
+    return _before_sequence(producer) + _SEQUENCE.pack(sequence)
+
+
+def _before_sequence(producer: bytes) -> bytes:
+    return _ID_NAME + _SIZE.pack(len(producer)) + producer + _SEQUENCE_NAME
 
 
 class Lanes:
@@ -57,9 +53,8 @@ class Lanes:
         self._count = count
         self._base = batch * _BATCH_STEP
         # The number of lanes is part of the name: with another one, rows have other lanes.
-        names = [f"{prefix}/{count}/{lane}".encode() for lane in range(count)]
         self._heads = [
-            b"".join((_ID_NAME, _SIZE.pack(len(name)), name, _SEQUENCE_NAME)) for name in names
+            _before_sequence(f"{prefix}/{count}/{lane}".encode()) for lane in range(count)
         ]
 
     def fields(self, first: int, count: int) -> list[bytes]:

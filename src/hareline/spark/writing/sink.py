@@ -25,7 +25,7 @@ from pyspark.sql.types import StructType
 from hareline.spark.errors import InvalidOption, sentence_only
 from hareline.spark.writing.producers import batch_prefix, stream_prefix
 from hareline.spark.writing.task import PartitionPlace, write_partition
-from hareline.spark.writing.write_options import WriteOptions, check_columns, read_write_options
+from hareline.spark.writing.write_options import check_columns, read_write_options
 
 _LOG: Final = logging.getLogger("hareline.spark")
 # What a task is told of its query; in no documentation of Spark, but in all of 4.0 to 4.3.
@@ -43,53 +43,47 @@ class WrittenPartition(WriterCommitMessage):
     dropped: int
 
 
-def make_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> BatchWriter:
-    """The writer of a batch. Raises InvalidOption or InvalidRows."""
-    if overwrite:
-        raise InvalidOption(
-            "mode 'overwrite' would have to delete what is in the queues: use mode('append')"
-        )
-    checked = read_write_options(options)
-    return BatchWriter(checked, check_columns(columns_of(schema), checked))
+class _Writer:
+    """Options and columns, checked on the driver, and the work of a task."""
 
-
-def make_stream_writer(
-    options: Mapping[str, str], schema: StructType, overwrite: bool
-) -> StreamWriter:
-    """The writer of a stream; with output mode complete (``overwrite``) each batch is the whole
-    result, and is published whole. Raises InvalidOption or InvalidRows."""
-    checked = read_write_options(options)
-    return StreamWriter(checked, check_columns(columns_of(schema), checked))
-
-
-def columns_of(schema: StructType) -> dict[str, str]:
-    """Name and type of each column, as `check_columns` takes them."""
-    return {each.name: each.dataType.simpleString() for each in schema.fields}
-
-
-class BatchWriter(DataSourceArrowWriter):
-    """Writes one batch; its producer ids are its own, so a retried task repeats them."""
-
-    def __init__(
-        self, options: WriteOptions, columns: list[str], write: str | None = None, batch: int = 0
-    ) -> None:
-        """``write`` names the write and ``batch`` is its number, for one made of several parts."""
-        self._options = options
-        self._columns = columns
-        self._id = str(uuid4()) if write is None else write
-        self._batch = batch
+    def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
+        """Raises InvalidOption or InvalidRows."""
+        self._options = read_write_options(options)
+        types = {each.name: each.dataType.simpleString() for each in schema.fields}
+        self._columns = check_columns(types, self._options)
 
     @sentence_only()
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WrittenPartition:
         """Publish the rows of a partition; runs in a task."""
-        task = _task()
-        partition = task.partitionId()
-        place = PartitionPlace(
-            partition, batch_prefix(self._id, partition), self._batch, _settings_of(task)
-        )
-        return WrittenPartition(
-            partition, *write_partition(iterator, self._columns, self._options, place)
-        )
+        task = TaskContext.get()
+        assert task is not None, "write is called by Spark, in a task"
+        # Spark's settings and the properties of its query, as far as tasks see them.
+        settings: Any = getattr(task, "_localProperties", None)
+        place = self._place(task.partitionId(), dict(settings or {}))
+        counts = write_partition(iterator, self._columns, self._options, place)
+        return WrittenPartition(place.partition, *counts)
+
+    def _place(self, partition: int, settings: Mapping[str, str]) -> PartitionPlace:
+        raise NotImplementedError
+
+
+class BatchWriter(_Writer, DataSourceArrowWriter):
+    """Writes one batch; its producer ids are its own, so a retried task repeats them."""
+
+    def __init__(
+        self,
+        options: Mapping[str, str],
+        schema: StructType,
+        write: str | None = None,
+        batch: int = 0,
+    ) -> None:
+        """``write`` names the write and ``batch`` is its number, for one made of several parts."""
+        super().__init__(options, schema)
+        self._id = str(uuid4()) if write is None else write
+        self._batch = batch
+
+    def _place(self, partition: int, settings: Mapping[str, str]) -> PartitionPlace:
+        return PartitionPlace(partition, batch_prefix(self._id, partition), self._batch, settings)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Say in the log what was dropped; each task has waited for its confirms."""
@@ -100,51 +94,30 @@ class BatchWriter(DataSourceArrowWriter):
         _report_aborted("the write", messages)
 
 
-class StreamWriter(DataSourceStreamArrowWriter):
+class StreamWriter(_Writer, DataSourceStreamArrowWriter):
     """Writes the batches of a streaming query; a replayed batch repeats its producer ids."""
 
-    def __init__(self, options: WriteOptions, columns: list[str]) -> None:
-        self._options = options
-        self._columns = columns
+    def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
+        super().__init__(options, schema)
         self._processors = os.cpu_count() or 1  # of the driver's machine, as this runs there
 
-    @sentence_only()
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> WrittenPartition:
-        """Publish the rows of a partition; runs in a task."""
-        task = _task()
-        settings = _settings_of(task)
+    def _place(self, partition: int, settings: Mapping[str, str]) -> PartitionPlace:
         query, batch = settings.get(_QUERY_ID, ""), settings.get(_BATCH_ID, "")
         if self._options.dedup == "batch" and not (query and batch):
             raise InvalidOption(
                 "this version of Spark does not tell tasks their query and batch, which "
                 "dedup=batch needs: set dedup=none or dedup=column"
             )
-        partition = task.partitionId()
         prefix = stream_prefix(query, partition, self._processors, settings)
-        place = PartitionPlace(partition, prefix, int(batch or 0), settings)
-        return WrittenPartition(
-            partition, *write_partition(iterator, self._columns, self._options, place)
-        )
+        return PartitionPlace(partition, prefix, int(batch or 0), settings)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
-        """Say in the log what was dropped; each task has waited for its confirms."""
+        """As for a batch."""
         _report(f"batch {batchId}", messages)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
-        """Say in the log what stays at the broker, which cannot take messages back."""
+        """As for a batch."""
         _report_aborted(f"batch {batchId}", messages)
-
-
-def _settings_of(task: TaskContext) -> dict[str, str]:
-    """Spark's settings and the properties of its query, as far as tasks see them."""
-    properties: Any = getattr(task, "_localProperties", None)
-    return dict(properties or {})
-
-
-def _task() -> TaskContext:
-    task = TaskContext.get()
-    assert task is not None, "write is called by Spark, in a task"
-    return task
 
 
 def _totals(messages: list[WriterCommitMessage | None]) -> tuple[int, int]:

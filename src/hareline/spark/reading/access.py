@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple, Self
 
 from hareline.spark.errors import BrokerUnreachable
+from hareline.spark.shared.options import Connection
 from hareline.wire.stream_chunks import ChunkHeader
 
 _PAUSE_MIN_S: Final = 0.1
@@ -66,6 +67,9 @@ class Patience:
         return self._failures <= self._retries
 
 
+#: Rows, and octets of bodies, of a record batch or of a chunk that is gathered for one.
+ROWS_MAX: Final = 10_000
+OCTETS_MAX: Final = 8 << 20
 #: Octets of a body that Spark takes as one row without ending the whole session.
 MESSAGE_MAX: Final = 256 << 20
 
@@ -102,6 +106,16 @@ class Chunk(NamedTuple):
 class StreamAccess(ABC):
     """Streams of one virtual host. Can be sent to tasks; is a context manager, to be closed."""
 
+    def __init__(
+        self, connection: Connection, timeout_s: float, retries: int, where: str, options: str
+    ) -> None:
+        """``where`` is asked; ``options`` are those that say so. Both are for errors."""
+        self._connection = connection
+        self._timeout_s = timeout_s
+        self._retries = retries
+        self._where = where
+        self._where_options = options
+
     @abstractmethod
     def described(self, queues: Sequence[str]) -> dict[str, StreamState]:
         """Each of these streams as it is now. Raises the refusal of one that is not there."""
@@ -119,12 +133,12 @@ class StreamAccess(ABC):
         """The messages ``start`` to ``end`` - 1. Raises what is wrong; never ends early."""
 
     @abstractmethod
-    def patience(self) -> Patience:
-        """Begin to count the repeats of a question that the options allow."""
-
-    @abstractmethod
     def close(self) -> None:
         """Let go of what only this one uses; the next call opens it again."""
+
+    def patience(self) -> Patience:
+        """Begin to count the repeats of a question that the options allow."""
+        return Patience(self._where, self._where_options, self._timeout_s, self._retries)
 
     def __enter__(self) -> Self:
         return self

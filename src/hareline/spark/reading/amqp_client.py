@@ -24,8 +24,9 @@ from hareline.spark.errors import (
     TailRegressed,
 )
 from hareline.spark.reading.access import (
+    OCTETS_MAX,
+    ROWS_MAX,
     Chunk,
-    Patience,
     StreamAccess,
     StreamState,
     gone_text,
@@ -55,10 +56,6 @@ LOOK_AGAIN_S: Final = 5.0
 #: A consumer at the last chunk of a stream has read it after so many messages.
 _LAST_CHUNK_MAX: Final = 65_536
 
-#: A chunk is given out when it has this many messages, or octets of bodies.
-ROWS_MAX: Final = 10_000
-OCTETS_MAX: Final = 8 << 20
-
 _FORBIDDEN: Final = 403
 _NOT_FOUND: Final = 404
 _PRECONDITION_FAILED: Final = 406
@@ -70,10 +67,8 @@ class AmqpStreamClient(StreamAccess):
     """Consumes from the streams of one virtual host. Is sent to tasks without its connection."""
 
     def __init__(self, connection: Connection, timeout_s: float, retries: int) -> None:
-        self._connection = connection
-        self._where = f"amqp://{connection.host}:{connection.port}"
-        self._timeout_s = timeout_s
-        self._retries = retries
+        where = f"amqp://{connection.host}:{connection.port}"
+        super().__init__(connection, timeout_s, retries, where, "url")
         self._kept: AmqpSession | None = None
         #: What was seen of each stream, and when.
         self._seen: dict[str, tuple[StreamState, float]] = {}
@@ -82,15 +77,11 @@ class AmqpStreamClient(StreamAccess):
         return {**self.__dict__, "_kept": None, "_seen": {}}
 
     def described(self, queues: Sequence[str]) -> dict[str, StreamState]:
-        """Each of these streams as it is now. Raises the refusal of one that is not there."""
         return {queue: self.tail(queue) for queue in queues}
 
     def tail(self, queue: str, after: int | None = None, wait_ms: int = 0) -> StreamState:
-        """The stream now, or as soon as its ``next`` is above ``after``, or after ``wait_ms``.
-
-        What consumers may see is before ``next``. While a stream is idle, only the next message
-        is waited for, and the stream looked at now and then, as it may have been declared again.
-        """
+        # While a stream is idle, only the next message is waited for, and the stream looked at now
+        # and then, as it may have been declared again.
         wait_s = wait_ms / 1000
         has_waited = False
         if wait_s and after is not None and queue in self._seen:
@@ -110,16 +101,12 @@ class AmqpStreamClient(StreamAccess):
         return state
 
     def offset_at(self, queue: str, timestamp_ms: int) -> int:
-        """The offset of the first message that arrived then or later; its ``next`` if none.
-
-        Whole seconds only. RabbitMQ gives the first message of a chunk, which may be earlier.
-        """
+        # Whole seconds only. RabbitMQ gives the first message of a chunk, which may be earlier.
         second = Timestamp(timestamp_ms // 1000)
         found = self._ask(queue, lambda session: self._first_from(session, queue, second))
         return self._look(queue).next if found is None else found
 
     def chunks(self, queue: str, start: int, end: int, incarnation: str) -> Iterator[Chunk]:
-        """The messages ``start`` to ``end`` - 1. Raises what is wrong; never ends early."""
         if incarnation:
             raise InvalidOption(
                 f"stream {queue!r} was planned to be read with transport=http: AMQP cannot tell "
@@ -143,7 +130,6 @@ class AmqpStreamClient(StreamAccess):
                 raise self._gone(queue) from None
 
     def close(self) -> None:
-        """Close the connection for questions."""
         kept, self._kept = self._kept, None
         if kept is not None:
             kept.close()
@@ -335,10 +321,6 @@ class AmqpStreamClient(StreamAccess):
             f"stream {queue!r} in virtual host {self._connection.vhost!r} at {self._where} was "
             "deleted while it was read"
         )
-
-    def patience(self) -> Patience:
-        """Begin to count the repeats of a question that the options allow."""
-        return Patience(self._where, "url", self._timeout_s, self._retries)
 
 
 def _offset_of(queue: str, delivery: Delivery) -> int:

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from typing import Final
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import SplitResult, quote, urlencode, urlsplit
 
 from hareline.spark.errors import (
     BrokerRefused,
@@ -34,7 +34,6 @@ from hareline.spark.errors import (
 from hareline.spark.reading.access import (
     MESSAGE_MAX,
     Chunk,
-    Patience,
     StreamAccess,
     StreamState,
     gone_text,
@@ -57,19 +56,21 @@ from hareline.wire.stream_chunks import (
     error_size,
 )
 
-_Key = tuple[int, str, str]
-_kept: dict[_Key, HTTPConnection] = {}
+#: By process, address and login.
+_kept: dict[tuple[int, SplitResult, str], HTTPConnection] = {}
 
 
 class Http:
     """Requests to ``/api/stream/{vhost}`` of one broker as one user; holds no socket itself."""
 
     def __init__(self, connection: Connection) -> None:
-        self._url = connection.http_url
-        self._login = connection.token or f"{connection.user}:{connection.password}"
-        self._is_token = connection.token is not None
-        prefix = urlsplit(connection.http_url).path.rstrip("/")
-        self._base = f"{prefix}/api/stream/{quote(connection.vhost, safe='')}"
+        self._url = urlsplit(connection.http_url)
+        self._base = f"{self._url.path.rstrip('/')}/api/stream/{quote(connection.vhost, safe='')}"
+        if connection.token is not None:
+            self._authorization = f"Bearer {connection.token}"
+        else:
+            login = f"{connection.user}:{connection.password}"
+            self._authorization = f"Basic {b64encode(login.encode()).decode()}"
 
     @contextmanager
     def request(
@@ -80,7 +81,7 @@ class Http:
         ``timeout_s``: how long the broker may send nothing. The connection is closed unless the
         answer is read to its end.
         """
-        key = (os.getpid(), self._url, self._login)
+        key = (os.getpid(), self._url, self._authorization)
         connection = _kept.pop(key, None)
         response = None
         try:
@@ -119,21 +120,15 @@ class Http:
     def _ask(
         self, connection: HTTPConnection, method: str, path: str, body: bytes | None
     ) -> HTTPResponse:
-        headers = {"Authorization": self._authorization()}
+        headers = {"Authorization": self._authorization}
         if body is not None:
             headers["Content-Type"] = "application/json"
         connection.request(method, self._base + path, body, headers)
         return connection.getresponse()
 
     def _connect(self, timeout_s: float) -> HTTPConnection:
-        parts = urlsplit(self._url)
-        kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
-        return kind(parts.hostname or "", parts.port, timeout=timeout_s)
-
-    def _authorization(self) -> str:
-        if self._is_token:
-            return f"Bearer {self._login}"
-        return f"Basic {b64encode(self._login.encode()).decode()}"
+        kind = HTTPSConnection if self._url.scheme == "https" else HTTPConnection
+        return kind(self._url.hostname or "", self._url.port, timeout=timeout_s)
 
 
 #: Octets of bodies in a chunk: Arrow counts them in 31 bits.
@@ -154,10 +149,8 @@ class StreamClient(StreamAccess):
     """Asks for the streams of one virtual host. Holds no socket, so it can be sent to tasks."""
 
     def __init__(self, connection: Connection, timeout_s: float, retries: int) -> None:
-        self._connection = connection
+        super().__init__(connection, timeout_s, retries, connection.http_url, "url or httpUrl")
         self._http = Http(connection)
-        self._timeout_s = timeout_s
-        self._retries = retries
 
     def streams(self) -> list[StreamState]:
         """All streams that the user may read, in the order of their names."""
@@ -167,7 +160,6 @@ class StreamClient(StreamAccess):
         return sorted((self._state(each) for each in fields), key=lambda each: each.queue)
 
     def described(self, queues: Sequence[str]) -> dict[str, StreamState]:
-        """Each of these streams as it is now. Raises the refusal of one that is not there."""
         if len(queues) == 1:
             return {queue: self.tail(queue) for queue in queues}
         listed = {each.queue: each for each in self.streams()}
@@ -175,14 +167,12 @@ class StreamClient(StreamAccess):
         return {queue: listed.get(queue) or self.tail(queue) for queue in queues}
 
     def tail(self, queue: str, after: int | None = None, wait_ms: int = 0) -> StreamState:
-        """The stream now, or as soon as its ``next`` is above ``after``, or after ``wait_ms``."""
         wait = {} if after is None else {"after": after, "wait_ms": wait_ms}
         return self._state(
             self._json("GET", self._path(queue, "tail", wait), queue, wait_s=wait_ms / 1000)
         )
 
     def offset_at(self, queue: str, timestamp_ms: int) -> int:
-        """The offset of the first message that arrived then or later; its ``next`` if none."""
         path = self._path(queue, "offset-for-timestamp", {"timestamp_ms": timestamp_ms})
         try:
             return int(self._json("GET", path, queue)["offset"])  # type: ignore[index]
@@ -195,7 +185,6 @@ class StreamClient(StreamAccess):
         self._json("PUT", self._path(queue, f"readers/{quote(reader, safe='')}"), queue, position)
 
     def chunks(self, queue: str, start: int, end: int, incarnation: str) -> Iterator[Chunk]:
-        """The messages ``start`` to ``end`` - 1. Raises what is wrong; never ends early."""
         at = start
         patience = self.patience()
         while at < end:
@@ -233,11 +222,9 @@ class StreamClient(StreamAccess):
                 raise _Stopping(_reason_of(response.read(), response.status))
             if response.status != 200:
                 raise self._refusal(response.status, response.read(), queue, (start, end))
-            while True:
-                head = _read(response, ERROR_HEAD_SIZE, may_end=True)
-                if not head:
-                    return
-                size = error_size(bytes(head))
+            while first := response.read(1):
+                head = first + _read(response, ERROR_HEAD_SIZE - 1)
+                size = error_size(head)
                 if size is None:
                     yield self._chunk(queue, response, head)
                     continue
@@ -251,8 +238,8 @@ class StreamClient(StreamAccess):
                 if error.error != "truncated":  # the next request is refused with what is left
                     raise BrokerRefused(f"stream {queue!r}: {error.error}: {error.reason}")
 
-    def _chunk(self, queue: str, response: HTTPResponse, head: bytearray) -> Chunk:
-        header = decode_header(bytes(head + _read(response, HEADER_SIZE - ERROR_HEAD_SIZE)))
+    def _chunk(self, queue: str, response: HTTPResponse, head: bytes) -> Chunk:
+        header = decode_header(head + _read(response, HEADER_SIZE - ERROR_HEAD_SIZE))
         sizes = _read(response, header.count * 16)
         body_sizes = memoryview(sizes)[header.count * 12 :].cast("I")
         largest = max(body_sizes, default=0)
@@ -340,14 +327,14 @@ class StreamClient(StreamAccess):
             case 401, _:
                 who = f"user {self._connection.user!r}" if not self._connection.token else "token"
                 return LoginRefused(
-                    f"{self._connection.http_url} refuses {who}: {reason}; check the options "
+                    f"{self._where} refuses {who}: {reason}; check the options "
                     "user and password (guest may log in only from the broker's machine)"
                 )
             case 403, _:
                 return LoginRefused(no_right_text(self._connection.user, queue, vhost, reason))
             case 404, "not_found":
                 what = f"stream {queue!r} in virtual host {vhost!r}" if queue else f"{vhost!r}"
-                return QueueGone(f"there is no {what} at {self._connection.http_url}: {reason}")
+                return QueueGone(f"there is no {what} at {self._where}: {reason}")
             case 409, "not_a_stream":
                 return NotAStream(not_a_stream_text(queue, reason))
             case 409, "incarnation_changed":
@@ -360,9 +347,7 @@ class StreamClient(StreamAccess):
                 return OffsetGone(gone_text(queue, start, first), first=first)
             case 416, _:
                 return TailRegressed(lost_text(queue, end, fields.get("next")))
-        return BrokerRefused(
-            f"{self._connection.http_url} answers {status} about {queue or vhost!r}: {reason}"
-        )
+        return BrokerRefused(f"{self._where} answers {status} about {queue or vhost!r}: {reason}")
 
     def _state(self, fields: object) -> StreamState:
         try:
@@ -378,17 +363,13 @@ class StreamClient(StreamAccess):
 
     def _strange(self, what: str) -> BrokerRefused:
         return BrokerRefused(
-            f"{self._connection.http_url} does not answer about {what} as a Hareline broker "
+            f"{self._where} does not answer about {what} as a Hareline broker "
             "does; is httpUrl the address of its management port?"
         )
 
     def _path(self, queue: str, what: str, arguments: Mapping[str, object] | None = None) -> str:
         path = f"/{quote(queue, safe='')}/{what}"
         return f"{path}?{urlencode(arguments)}" if arguments else path
-
-    def patience(self) -> Patience:
-        """Begin to count the repeats of a question that the options allow."""
-        return Patience(self._connection.http_url, "url or httpUrl", self._timeout_s, self._retries)
 
 
 def _check_place(queue: str, header: ChunkHeader, at: int, end: int) -> None:
@@ -408,25 +389,20 @@ def _check_place(queue: str, header: ChunkHeader, at: int, end: int) -> None:
         raise MalformedChunk("has no messages")
 
 
-def _read(response: HTTPResponse, size: int, *, may_end: bool = False) -> bytearray:
-    """So many octets; none if the answer may end here and does."""
+def _read(response: HTTPResponse, size: int) -> bytearray:
     octets = bytearray(size)
-    if _read_into(response, memoryview(octets), may_end=may_end):
-        return octets
-    return bytearray()
+    _read_into(response, memoryview(octets))
+    return octets
 
 
-def _read_into(response: HTTPResponse, octets: memoryview, *, may_end: bool = False) -> bool:
-    """Fill the octets; False if there are none where the answer may end. Raises OSError."""
+def _read_into(response: HTTPResponse, octets: memoryview) -> None:
+    """Fill the octets. Raises OSError if the answer ends before."""
     filled = 0
     while filled < len(octets):
         count = response.readinto(octets[filled:])
         if count == 0:
-            if may_end and filled == 0:
-                return False
             raise ConnectionError("the answer broke off in the middle of a chunk")
         filled += count
-    return True
 
 
 def _fields_of(answer: bytes) -> dict[str, int | str]:

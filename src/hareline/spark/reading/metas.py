@@ -143,10 +143,6 @@ def _text(octets: bytes | None) -> str | None:
 
 def _header_text(value: object) -> str | None:
     """A text as it is, true and false, numbers as digits, binary as Base64, the rest as JSON."""
-    if isinstance(value, str):
-        return _whole(value)
-    if isinstance(value, int):
-        return int.__repr__(value) if not isinstance(value, bool) else _JSON(value)
     value = _plain(value)
     return value if value is None or isinstance(value, str) else _JSON(value)
 

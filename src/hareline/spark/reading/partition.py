@@ -25,7 +25,7 @@ from hareline.spark.errors import (
     QueueGone,
     sentence_only,
 )
-from hareline.spark.reading.access import Chunk, StreamAccess
+from hareline.spark.reading.access import OCTETS_MAX, ROWS_MAX, Chunk, StreamAccess
 from hareline.spark.reading.metas import (
     ADDRESS,
     HEADERS,
@@ -36,9 +36,6 @@ from hareline.spark.reading.metas import (
 )
 from hareline.spark.reading.options import ReadOptions
 from hareline.spark.reading.planning import Range, client_of
-
-ROWS_MAX: Final = 10_000
-OCTETS_MAX: Final = 8 << 20
 
 _ZERO: Final = pa.array([0], pa.int32())
 

@@ -55,22 +55,15 @@ def starts(options: ReadOptions, client: StreamAccess, streams: Streams) -> dict
     """The offset of the first message to read of each stream. Raises InvalidOption, OffsetGone."""
     if options.start_timestamp_ms is not None:
         return {queue: _start_by_time(options, client, state) for queue, state in streams.items()}
-    chosen = _chosen("startingOffsets", options.start, streams, default=EARLIEST)
-    found = {}
-    for queue, state in streams.items():
-        wanted = chosen[queue]
-        if wanted < 0:
-            wanted = state.first if wanted == EARLIEST else state.next
-        if wanted > state.next:
-            raise InvalidOption(
-                f"startingOffsets: stream {queue!r} ends before {state.next}, it has no {wanted}"
-            )
-        found[queue] = max(wanted, state.first)
-        if wanted < state.first:
-            text = gone_text(queue, wanted, state.first)
+    found = _placed("startingOffsets", options.start, streams, EARLIEST, "it has no")
+    for queue, wanted in found.items():
+        first = streams[queue].first
+        if wanted < first:
+            text = gone_text(queue, wanted, first)
             if options.fails_on_data_loss:
-                raise OffsetGone(text, first=state.first)
+                raise OffsetGone(text, first=first)
             _log.warning("%s", text)
+            found[queue] = first
     return found
 
 
@@ -82,18 +75,7 @@ def ends(options: ReadOptions, client: StreamAccess, streams: Streams) -> dict[s
             queue: min(state.next, client.offset_at(queue, options.end_timestamp_ms))
             for queue, state in streams.items()
         }
-    chosen = _chosen("endingOffsets", options.end, streams, default=LATEST)
-    found = {}
-    for queue, state in streams.items():
-        wanted = chosen[queue]
-        if wanted < 0:
-            wanted = state.first if wanted == EARLIEST else state.next
-        if wanted > state.next:
-            raise InvalidOption(
-                f"endingOffsets: stream {queue!r} ends before {state.next}, not {wanted}"
-            )
-        found[queue] = wanted
-    return found
+    return _placed("endingOffsets", options.end, streams, LATEST, "not")
 
 
 def _start_by_time(options: ReadOptions, client: StreamAccess, state: StreamState) -> int:
@@ -108,17 +90,27 @@ def _start_by_time(options: ReadOptions, client: StreamAccess, state: StreamStat
     return min(offset, state.next)
 
 
-def _chosen(name: str, place: Place, streams: Streams, default: int) -> Mapping[str, int]:
-    """The option's offset for each stream; those that it does not name get the default."""
-    if isinstance(place, int):
-        return dict.fromkeys(streams, place)
-    for queue in place:
+def _placed(name: str, place: Place, streams: Streams, default: int, beyond: str) -> dict[str, int]:
+    """The option's offset in each stream; those that it does not name get the default.
+
+    ``beyond``: words for an offset that the stream does not have yet. Raises InvalidOption.
+    """
+    wanted = dict.fromkeys(streams, place) if isinstance(place, int) else place
+    for queue in wanted:
         if queue not in streams:
             raise InvalidOption(
                 f"{name} names {queue!r}, which is not among the streams to read: "
                 f"{', '.join(sorted(streams)) or 'there are none'}"
             )
-    return {queue: place.get(queue, default) for queue in streams}
+    found = {}
+    for queue, state in streams.items():
+        at = wanted.get(queue, default)
+        if at < 0:
+            at = state.first if at == EARLIEST else state.next
+        if at > state.next:
+            raise InvalidOption(f"{name}: stream {queue!r} ends before {state.next}, {beyond} {at}")
+        found[queue] = at
+    return found
 
 
 #: Unless minPartitions is given, a range is not split into pieces of fewer rows than this.

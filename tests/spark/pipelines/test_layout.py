@@ -19,12 +19,10 @@ def test_what_is_written_is_there_until_it_is_removed(
     folder = f"{scheme}{tmp_path}/größe"
     file = layout.joined(f"{folder}/", "a page.html")
     assert file == f"{folder}/a page.html"
-    assert not layout.exists(spark, file)
     assert layout.names_in(spark, folder) == []
     for text in ("first", "<p>ü</p>"):
         layout.write_text(spark, file, text)
     assert (tmp_path / "größe" / "a page.html").read_text(encoding="utf-8") == "<p>ü</p>"
-    assert layout.exists(spark, file)
     assert layout.names_in(spark, folder) == ["a page.html"]
     layout.remove(spark, folder)
     assert not (tmp_path / "größe").exists()

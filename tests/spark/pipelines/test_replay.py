@@ -16,8 +16,7 @@ from hareline.errors import AmqpError
 from hareline.spark.errors import InvalidOption, PublishRefused
 from hareline.spark.pipelines import layout
 from hareline.spark.pipelines import replay as replay_module
-from hareline.spark.pipelines.replay import ReplayProgress, replay
-from hareline.spark.pipelines.replay_target import ReplayedHeaders
+from hareline.spark.pipelines.replay import ReplayedHeaders, ReplayProgress, replay
 from hareline.wire.constants import FLAG_HEADERS, FRAME_BODY, FRAME_HEADER
 from hareline.wire.decoder import Decoder, FrameSink
 from hareline.wire.property_parts import take_apart

@@ -83,9 +83,8 @@ def archive_stream(
     """Archive a streaming DataFrame with the columns of the source, as `archive` does."""
     session = frame.sparkSession
     checkpoint = layout.joined(path, layout.CHECKPOINT)
-    if layout.is_archive(session, path) and not layout.exists(
-        session, layout.joined(checkpoint, "metadata")
-    ):
+    has_checkpoint = "metadata" in layout.names_in(session, checkpoint)
+    if layout.is_archive(session, path) and not has_checkpoint:
         raise InvalidOption(
             f"'{path}' has an archive but not its checkpoint ('{layout.CHECKPOINT}'): new messages "
             "would replace old ones; name another folder, or put the checkpoint back"

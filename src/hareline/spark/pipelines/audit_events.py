@@ -260,14 +260,16 @@ def _bin(instant: str, bin_s: int) -> Column:
 
 
 def _messages(condition: Column | None = None) -> Column:
-    weight = F.col("weight") if condition is None else F.when(condition, F.col("weight"))
-    return F.round(F.coalesce(F.sum(weight), F.lit(0.0))).cast("bigint")
+    return _sum(F.col("weight"), condition)
 
 
 def _octets(condition: Column | None = None) -> Column:
-    octets = F.col("size") * F.col("weight")
-    octets = octets if condition is None else F.when(condition, octets)
-    return F.round(F.coalesce(F.sum(octets), F.lit(0.0))).cast("bigint")
+    return _sum(F.col("size") * F.col("weight"), condition)
+
+
+def _sum(figure: Column, condition: Column | None) -> Column:
+    of_these = figure if condition is None else F.when(condition, figure)
+    return F.round(F.coalesce(F.sum(of_these), F.lit(0.0))).cast("bigint")
 
 
 def _percentiles() -> list[Column]:

@@ -43,12 +43,6 @@ def joined(place: str, name: str) -> str:
     return f"{place.rstrip('/')}/{name}"
 
 
-def exists(session: SparkSession, place: str) -> bool:
-    """True if there is a file or a folder."""
-    file_system, path = _hadoop(session, place)
-    return bool(file_system.exists(path))
-
-
 def names_in(session: SparkSession, place: str) -> list[str]:
     """The names of what is directly in a folder; none if it does not exist."""
     file_system, path = _hadoop(session, place)

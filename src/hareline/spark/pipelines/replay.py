@@ -1,35 +1,60 @@
 """Replay: the messages of an archive, or a span of it, published again in their order.
 
 The archive is cut into slices of time; each is published and confirmed whole before the next, so a
-replay needs no room for the archive and can continue where it failed. Invariant: messages of one
-queue are published in the order of their offsets; slices have all messages, each once.
+replay can continue where it failed. Headers are changed in the task, where tables are still octets.
+Invariant: a queue's messages go in the order of their offsets; slices have all messages, each once.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import tempfile
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from struct import Struct
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from uuid import uuid4
 
+import pyarrow as pa
 from pyspark.errors import AnalysisException, ParseException, PySparkException
 from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's documentation calls it
+from pyspark.sql.datasource import DataSource, WriterCommitMessage
+from pyspark.sql.types import StructType
 
 from hareline.spark.errors import InvalidOption, SparkSideError, error_of
 from hareline.spark.pipelines import layout
-from hareline.spark.pipelines.replay_target import FORMAT, HEADERS, SLICE, ReplayTarget, Slice
+from hareline.spark.shared.headers import text_field, without_fields
+from hareline.spark.writing.producers import PRODUCER_ID, PRODUCER_SEQUENCE
+from hareline.spark.writing.sink import BatchWriter, WrittenPartition
 from hareline.spark.writing.write_options import read_write_options
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 
+_FORMAT: Final = "hareline_replay"
+#: The option that has a `Slice` as JSON.
+_SLICE: Final = "slice"
+_REPLAYED_FROM: Final = "x-replayed-from"
+
+#: What may be kept -> the headers that belong to the first life of a message.
+_HEADERS: Final[dict[str, tuple[str, ...]]] = {
+    "x-death": (
+        *("x-death", "x-death-forgotten"),
+        *(f"x-first-death-{each}" for each in ("reason", "queue", "exchange")),
+        *(f"x-last-death-{each}" for each in ("reason", "queue", "exchange")),
+    ),
+    "CC": ("CC",),
+    "BCC": ("BCC",),
+}
+#: The broker would take a replayed message for the one it has had, and drop it.
+_NEVER_KEPT: Final = (PRODUCER_ID, PRODUCER_SEQUENCE)
+_SIZE: Final = Struct(">I")
 #: What is taken from messages unless it is named in ``keep``.
-KEEPABLE: Final = ("expiration", "user_id", *HEADERS)
+KEEPABLE: Final = ("expiration", "user_id", *_HEADERS)
 
 #: How finely time is looked at, and how many messages a slice has at least, if there are as many.
 _BUCKETS: Final = 200
@@ -162,7 +187,7 @@ def replay(
     with tempfile.TemporaryDirectory(prefix="hareline-replay-") as folder:
         for number, span in enumerate(spans_of(buckets, _SLICE_MESSAGES)):
             report = Path(folder) / f"{number}.json"
-            part = Slice(replay_id, number, sorted(set(keep) & set(HEADERS)), mark, str(report))
+            part = Slice(replay_id, number, sorted(set(keep) & set(_HEADERS)), mark, str(report))
             rows = (
                 outgoing.where(_within(span))
                 .repartition(partitions, "queue")
@@ -315,8 +340,8 @@ def _incarnations_in_order(buckets: Iterable[BucketCount]) -> list[Column]:
 
 
 def _write(rows: DataFrame, options: Mapping[str, str], part: Slice) -> None:
-    writer = rows.write.format(FORMAT).options(**options)
-    writer.option(SLICE, json.dumps(asdict(part))).mode("append").save()
+    writer = rows.write.format(_FORMAT).options(**options)
+    writer.option(_SLICE, json.dumps(asdict(part))).mode("append").save()
 
 
 def _interrupted(problem: SparkSideError, published: int, total: int, span: Span) -> SparkSideError:
@@ -392,3 +417,90 @@ def _least_behind(buckets: list[list[BucketCount]]) -> list[dict[Log, int]]:
             behind[each.log] = min(each.first_offset, behind.get(each.log, each.first_offset))
     found.reverse()
     return found
+
+
+@dataclass(frozen=True)
+class Slice:
+    """One write of a replay, as it travels in an option."""
+
+    #: Of the replay; with the number it makes the producer ids and sequences.
+    replay: str
+    number: int
+    #: The words of `_HEADERS` whose headers are kept.
+    keep: list[str]
+    #: Whether each message gets the header x-replayed-from.
+    marks: bool
+    #: A file on the driver's machine, for what became of the rows.
+    report: str
+
+
+class ReplayTarget(DataSource):
+    """The sink as a data source that also takes a `Slice`."""
+
+    @classmethod
+    def name(cls) -> str:
+        return _FORMAT
+
+    def writer(self, schema: Any, overwrite: bool) -> ReplayWriter:
+        """The writer of one slice; its columns are those of the sink, and ``queue``."""
+        options = {name: value for name, value in self.options.items() if name != _SLICE}
+        columns = StructType([each for each in schema.fields if each.name != "queue"])
+        return ReplayWriter(options, columns, Slice(**json.loads(self.options[_SLICE])))
+
+
+class ReplayWriter(BatchWriter):
+    """Writes one slice."""
+
+    def __init__(self, options: Mapping[str, str], schema: StructType, part: Slice) -> None:
+        super().__init__(options, schema, part.replay, part.number)
+        self._part = part
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WrittenPartition:
+        """Publish the rows of a partition with the headers of a replay; runs in a task."""
+        headers = ReplayedHeaders(self._part.keep, marks=self._part.marks)
+        return super().write(map(headers.changed, iterator))
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Report to the driver; this runs on its machine."""
+        super().commit(messages)
+        written = [asdict(each) for each in messages if isinstance(each, WrittenPartition)]
+        Path(self._part.report).write_text(json.dumps(written), encoding="utf-8")
+
+
+class ReplayedHeaders:
+    """Takes out headers of the first life of messages, and says where they come from."""
+
+    def __init__(self, keep: list[str], *, marks: bool) -> None:
+        dropped = [name for word, names in _HEADERS.items() if word not in keep for name in names]
+        dropped += _NEVER_KEPT
+        if marks:
+            dropped.append(_REPLAYED_FROM)
+        self._dropped = frozenset(name.encode() for name in dropped)
+        # A table with none of these octets has none of these fields.
+        self._suspect = re.compile(b"|".join(map(re.escape, sorted(self._dropped))))
+        self._marks = marks
+
+    def changed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The same rows with other ``headers_raw``."""
+        place = batch.schema.get_field_index("headers_raw")
+        tables = batch.column(place).to_pylist()
+        queues = batch.column("queue").to_pylist()
+        known: dict[tuple[str, bytes | None], bytes | None] = {}
+        changed = []
+        for key in zip(queues, tables, strict=True):
+            if key not in known:
+                known[key] = self.table(*key)
+            changed.append(known[key])
+        column = pa.array(changed, batch.schema.field(place).type)
+        return batch.set_column(place, batch.schema.field(place), column)
+
+    def table(self, queue: str, table: bytes | None) -> bytes | None:
+        """The octets of a headers table as they are published, None for no headers."""
+        fields = b"" if table is None else table[4:]
+        if self._suspect.search(fields):
+            fields = without_fields(fields, self._dropped)
+        if self._marks:
+            fields += text_field(_REPLAYED_FROM, queue)
+        elif table is None:
+            return None
+        return _SIZE.pack(len(fields)) + fields

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import fields
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pyspark.errors import PySparkException
@@ -93,42 +93,33 @@ def report(
     return made
 
 
+@dataclass
 class _Run:
     """One report in the making: its frames, and the fields of the `Report` so far."""
 
-    def __init__(
-        self,
-        session: SparkSession,
-        out: str,
-        since_us: int | None,
-        until_us: int | None,
-        share: float,
-        on_step: Callable[[int, int, str], None] | None,
-        steps: int,
-    ) -> None:
-        self._session = session
-        self._out = out
-        self._since_us = since_us
-        self._until_us = until_us
-        self._share = share
-        self._on_step = on_step
-        self._steps = steps
-        self._steps_done = 0
-        self._kept: list[DataFrame] = []
-        self._events: DataFrame | None = None
-        self._counts: dict[str, int] = {}
-        self._sources: list[str] = []
-        self._missing: list[str] = []
+    session: SparkSession
+    out: str
+    since_us: int | None
+    until_us: int | None
+    share: float
+    on_step: Callable[[int, int, str], None] | None
+    steps: int
+    steps_done: int = 0
+    events: DataFrame | None = None
+    kept: list[DataFrame] = field(default_factory=list)
+    counts: dict[str, int] = field(default_factory=dict)
+    sources: list[str] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
 
     def step(self, what: str) -> None:
         """Say what comes next."""
-        if self._on_step is not None:
-            self._on_step(self._steps_done, self._steps, what)
-        self._steps_done += 1
+        if self.on_step is not None:
+            self.on_step(self.steps_done, self.steps, what)
+        self.steps_done += 1
 
     def end(self) -> None:
         """Say that nothing more comes, also if there was less to do than expected."""
-        self._steps_done = self._steps
+        self.steps_done = self.steps
         self.step("done")
 
     def read_stream(self, options: Mapping[str, str], queue: str) -> None:
@@ -136,44 +127,44 @@ class _Run:
         given = {name.lower(): value for name, value in options.items()}
         if not given.keys() & {"queue", "queues", "queuepattern"}:
             given["queue"] = queue
-        reader = self._session.read.format("amqp").options(**given, columns="queue,offset,body")
+        reader = self.session.read.format("amqp").options(**given, columns="queue,offset,body")
         self._set_events(reader.load())
-        self._sources.append(f"the stream {given.get('queue', queue)} of the broker")
+        self.sources.append(f"the stream {given.get('queue', queue)} of the broker")
 
     def read_archive(self, path: str, queue: str) -> None:
         """Take the events from an archive of the audit stream."""
-        rows = layout.read_archive(self._session, path)
+        rows = layout.read_archive(self.session, path)
         self._set_events(rows.where(F.col("queue") == queue))
-        self._sources.append(f"an archive of the stream {queue}")
+        self.sources.append(f"an archive of the stream {queue}")
 
     def made(self, messages_path: str | None) -> Report:
         """The report; its tables are written meanwhile."""
         found: dict[str, Any] = {}
-        if self._events is not None:
-            found |= self._audited(self._events)
+        if self.events is not None:
+            found |= self._audited(self.events)
         if messages_path is not None:
             found |= self._archived(messages_path)
         return Report(
-            source=" and ".join(self._sources),
+            source=" and ".join(self.sources),
             made_s=int(time.time()),
-            share=self._share,
-            missing=tuple(self._missing),
+            share=self.share,
+            missing=tuple(self.missing),
             **found,
         )
 
     def forget(self) -> None:
         """Give back the memory of frames that were kept for more than one table."""
-        for frame in self._kept:
+        for frame in self.kept:
             frame.unpersist()
 
     def _set_events(self, rows: DataFrame) -> None:
-        events = audit_events.parsed(rows, self._share)
-        self._events = self._keep(audit_events.in_span(events, self._since_us, self._until_us))
+        events = audit_events.parsed(rows, self.share)
+        self.events = self._keep(audit_events.in_span(events, self.since_us, self.until_us))
 
     def _keep(self, frame: DataFrame) -> DataFrame:
         """The frame, computed once although several tables are made of it."""
         frame = frame.persist()
-        self._kept.append(frame)
+        self.kept.append(frame)
         return frame
 
     # ------------------------------------------------------------------ from audit events
@@ -183,9 +174,9 @@ class _Run:
         overview: dict[str, Any] = audit_events.overview(events).collect()[0].asDict()
         unreadable, lost = overview.pop("unreadable"), overview.pop("lost")
         if unreadable:
-            self._missing.append(f"{unreadable:,} lines of the audit stream are not events.")
+            self.missing.append(f"{unreadable:,} lines of the audit stream are not events.")
         if lost:
-            self._missing.append(
+            self.missing.append(
                 f"{lost:,} events were lost before they came to the audit stream; counts are too "
                 "low, and messages may look as if they had not been acked."
             )
@@ -208,7 +199,7 @@ class _Run:
             "bin_s": bin_s,
             "timeline": tuple(sorted(timeline, key=lambda each: each.start_s)),
             "queues": queues,
-            "queue_count": self._counts["queues"],
+            "queue_count": self.counts["queues"],
             "totals": self._totals(totals, queues),
             "dead_letters": self._table("dead_letters", dead, DeadLetterCount, "messages"),
             **self._latencies(events, bin_s),
@@ -218,7 +209,7 @@ class _Run:
     def _totals(self, frame: DataFrame, queues: tuple[QueueTotals, ...]) -> QueueTotals:
         """All queues together, also those that do not fit the page."""
         names = [each.name for each in fields(QueueTotals) if each.name != "queue"]
-        if len(queues) == self._counts["queues"]:
+        if len(queues) == self.counts["queues"]:
             return QueueTotals("", **{n: sum(getattr(each, n) for each in queues) for n in names})
         written = self._written("queues", frame)
         sums = written.agg(*(F.sum(name).alias(name) for name in names)).collect()[0]
@@ -236,12 +227,12 @@ class _Run:
             F.count_if(F.col("routed_count") == 0), F.count_if(F.col("routed_count") > 1)
         ).collect()[0]
         if before:
-            self._missing.append(
+            self.missing.append(
                 f"{before:,} messages came to their queue before the first event here: they are in "
                 "no latency from publish on."
             )
         if twice:
-            self._missing.append(
+            self.missing.append(
                 f"{twice:,} offsets stand for two messages, since their queue was deleted and "
                 "declared again: they are in no latency."
             )
@@ -258,19 +249,19 @@ class _Run:
     def _consumers(self, events: DataFrame, last_us: int) -> tuple[ConsumerTotals, ...]:
         self.step("looking for slow consumers")
         each = self._keep(audit_events.deliveries(events))
-        totals = audit_events.consumers(each, last_us, self._share).drop("p99_us")
+        totals = audit_events.consumers(each, last_us, self.share).drop("p99_us")
         return self._table("consumers", totals, ConsumerTotals, "p95_us")
 
     # --------------------------------------------------------------- from archived messages
 
     def _archived(self, path: str) -> dict[str, Any]:
         self.step("reading the archive")
-        rows = layout.read_archive(self._session, path)
-        if self._since_us is not None:
-            rows = rows.where(F.unix_micros("timestamp") >= self._since_us)
-        if self._until_us is not None:
-            rows = rows.where(F.unix_micros("timestamp") < self._until_us)
-        self._sources.append("an archive of messages")
+        rows = layout.read_archive(self.session, path)
+        if self.since_us is not None:
+            rows = rows.where(F.unix_micros("timestamp") >= self.since_us)
+        if self.until_us is not None:
+            rows = rows.where(F.unix_micros("timestamp") < self.until_us)
+        self.sources.append("an archive of messages")
         self._write("archived_throughput", audit_events.archived_throughput(rows))
         totals = audit_events.archived(rows)
         return {"archived": self._table("archived", totals, ArchivedQueue, "messages")}
@@ -278,7 +269,7 @@ class _Run:
     # ------------------------------------------------------------------------------ tables
 
     def _write(self, name: str, frame: DataFrame) -> None:
-        place = layout.joined(self._out, f"{name}.parquet")
+        place = layout.joined(self.out, f"{name}.parquet")
         frame.coalesce(1).write.mode("overwrite").option("compression", "zstd").parquet(place)
 
     def _table(
@@ -293,17 +284,17 @@ class _Run:
         if count > ROWS_MAX:
             count = written.count()
             what = name.replace("_", " ")
-            self._missing.append(
+            self.missing.append(
                 f"The page and the JSON have {ROWS_MAX} of {count:,} rows of the table {what}, "
                 "those with the highest figures; Parquet has all of them."
             )
-        self._counts[name] = count
+        self.counts[name] = count
         return tuple(make(**row.asDict()) for row in rows[:ROWS_MAX])
 
     def _written(self, name: str, frame: DataFrame) -> DataFrame:
         """A table as it was written, so that it is not worked out again."""
-        place = layout.joined(self._out, f"{name}.parquet")
-        return self._session.read.schema(frame.schema).parquet(place)
+        place = layout.joined(self.out, f"{name}.parquet")
+        return self.session.read.schema(frame.schema).parquet(place)
 
 
 def _as_text(made: Report) -> str:

@@ -13,8 +13,7 @@ import ssl
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from types import TracebackType
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import pika
 from pika import exceptions as pika_errors
@@ -110,15 +109,10 @@ class Publisher:
             self.close()
             raise
 
-    def __enter__(self) -> Publisher:
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     @property

@@ -108,25 +108,20 @@ def legend(names: Iterable[tuple[str, str]]) -> str:
     return f'<ul class="legend">{items}</ul>'
 
 
-class Cell(NamedTuple):
-    """Text of a cell, and the number it is sorted by; names are sorted by their text."""
-
-    text: str
-    value: float | None = None
-    is_name: bool = False
+def name_cell(text: str) -> str:
+    """A cell with text of users, which is sorted by that."""
+    return f'<td class="name" title="{shown(text)}">{shown(text)}</td>'
 
 
-def name_cell(text: str) -> Cell:
-    return Cell(text, is_name=True)
-
-
-def cell(value: float | None, form: Form) -> Cell:
-    """A figure; None shows as a dash and is sorted last."""
-    return Cell(DASH) if value is None else Cell(form(value), value)
+def cell(value: float | None, form: Form) -> str:
+    """A cell with a figure, which is sorted by the number; None is a dash and sorted last."""
+    if value is None:
+        return f'<td data-value="">{DASH}</td>'
+    return f'<td data-value="{value!r}">{form(value)}</td>'
 
 
 def table(
-    columns: Mapping[str, Callable[[Row], Cell]],
+    columns: Mapping[str, Callable[[Row], str]],
     rows: Sequence[Row],
     *,
     names: int = 1,
@@ -139,7 +134,7 @@ def table(
     )
     body = "".join(
         f"<tr{_BAD if is_bad and is_bad(row) else ''}>"
-        f"{''.join(_cell(make(row)) for make in columns.values())}</tr>"
+        f"{''.join(make(row) for make in columns.values())}</tr>"
         for row in rows
     )
     tall = " tall" if len(rows) > _TALL_ROWS else ""
@@ -147,12 +142,6 @@ def table(
         f'<div class="scroll{tall}"><table><thead><tr>{head}</tr></thead>'
         f"<tbody>{body}</tbody></table></div>"
     )
-
-
-def _cell(cell: Cell) -> str:
-    if cell.is_name:
-        return f'<td class="name" title="{shown(cell.text)}">{shown(cell.text)}</td>'
-    return f'<td data-value="{"" if cell.value is None else repr(cell.value)}">{cell.text}</td>'
 
 
 # -------------------------------------------------------------------------------------- charts

@@ -34,7 +34,7 @@ BUDGETS: Final = {
     "selectors": 2_450,
     "server": 1_800,
     "settings": 2_850,
-    "spark": 7_750,
+    "spark": 7_200,
     "statistics": 1_600,
     "storage": 11_800,
     "wire": 2_750,
@@ -61,7 +61,7 @@ NO_BEGINNING: Final = {
     *("whether", "where", "when", "why", "from"),
 }
 #: Rooms whose docstrings are still to be gone through.
-UNCHANGED: Final = frozenset({"administration", "management", "queues", "spark", "storage"})
+UNCHANGED: Final = frozenset({"administration", "management", "queues", "storage"})
 
 
 def room_of(module: str) -> str:
@@ -148,7 +148,7 @@ def test_docstrings_begin_with_a_noun_or_a_verb(trees: dict[str, ast.Module]) ->
             if isinstance(
                 node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
             ) and (text := ast.get_docstring(node)):
-                word = re.match(r"\W*(\w*)", text)
+                word = re.match(r"(\w*)", text)
                 if word and word[1].lower() in NO_BEGINNING:
                     found.append(f"{module}: {text.splitlines()[0]}")
     assert found == []

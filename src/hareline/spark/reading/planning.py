@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
 
@@ -55,15 +55,15 @@ def starts(options: ReadOptions, client: StreamAccess, streams: Streams) -> dict
     """The offset of the first message to read of each stream. Raises InvalidOption, OffsetGone."""
     if options.start_timestamp_ms is not None:
         return {queue: _start_by_time(options, client, state) for queue, state in streams.items()}
-    found = _placed("startingOffsets", options.start, streams, EARLIEST, "it has no")
-    for queue, wanted in found.items():
+    found = {}
+    for queue, wanted in _placed("startingOffsets", options.start, streams, EARLIEST, "it has no"):
         first = streams[queue].first
+        found[queue] = max(wanted, first)
         if wanted < first:
             text = gone_text(queue, wanted, first)
             if options.fails_on_data_loss:
                 raise OffsetGone(text, first=first)
             _log.warning("%s", text)
-            found[queue] = first
     return found
 
 
@@ -75,7 +75,7 @@ def ends(options: ReadOptions, client: StreamAccess, streams: Streams) -> dict[s
             queue: min(state.next, client.offset_at(queue, options.end_timestamp_ms))
             for queue, state in streams.items()
         }
-    return _placed("endingOffsets", options.end, streams, LATEST, "not")
+    return dict(_placed("endingOffsets", options.end, streams, LATEST, "not"))
 
 
 def _start_by_time(options: ReadOptions, client: StreamAccess, state: StreamState) -> int:
@@ -90,8 +90,10 @@ def _start_by_time(options: ReadOptions, client: StreamAccess, state: StreamStat
     return min(offset, state.next)
 
 
-def _placed(name: str, place: Place, streams: Streams, default: int, beyond: str) -> dict[str, int]:
-    """The option's offset in each stream; those that it does not name get the default.
+def _placed(
+    name: str, place: Place, streams: Streams, default: int, beyond: str
+) -> Iterator[tuple[str, int]]:
+    """Each stream with the option's offset in it; those that it does not name get the default.
 
     ``beyond``: words for an offset that the stream does not have yet. Raises InvalidOption.
     """
@@ -102,15 +104,13 @@ def _placed(name: str, place: Place, streams: Streams, default: int, beyond: str
                 f"{name} names {queue!r}, which is not among the streams to read: "
                 f"{', '.join(sorted(streams)) or 'there are none'}"
             )
-    found = {}
     for queue, state in streams.items():
         at = wanted.get(queue, default)
         if at < 0:
             at = state.first if at == EARLIEST else state.next
         if at > state.next:
             raise InvalidOption(f"{name}: stream {queue!r} ends before {state.next}, {beyond} {at}")
-        found[queue] = at
-    return found
+        yield queue, at
 
 
 #: Unless minPartitions is given, a range is not split into pieces of fewer rows than this.

@@ -120,6 +120,12 @@ def test_what_retention_dropped_is_an_error_or_a_warning(
     assert "messages 3 to 3 were dropped" in caplog.text
 
 
+def test_the_first_stream_that_cannot_be_read_is_told(kept: StreamServer) -> None:
+    kept.fill("r", 3)
+    with pytest.raises(OffsetGone, match="messages 3 to 3 were dropped"):
+        begin(kept, queues="q,r", startingOffsets='{"q": 3, "r": 9}')
+
+
 def test_a_read_begins_and_ends_by_time(kept: StreamServer) -> None:
     assert begin(kept, startingTimestamp="0") == {"q": 4}
     assert begin(kept, startingTimestamp="7000") == {"q": 6}

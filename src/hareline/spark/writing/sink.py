@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -43,7 +44,7 @@ class WrittenPartition(WriterCommitMessage):
     dropped: int
 
 
-class _Writer:
+class _Writer(ABC):
     """Options and columns, checked on the driver, and the work of a task."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
@@ -63,8 +64,9 @@ class _Writer:
         counts = write_partition(iterator, self._columns, self._options, place)
         return WrittenPartition(place.partition, *counts)
 
+    @abstractmethod
     def _place(self, partition: int, settings: Mapping[str, str]) -> PartitionPlace:
-        raise NotImplementedError
+        """The partition, with the prefix of its producers and the number of the batch."""
 
 
 class BatchWriter(_Writer, DataSourceArrowWriter):

@@ -43,7 +43,7 @@ _directory = argument(
 
 
 class Way(StrEnum):
-    """Manner of a repair."""
+    """Kind of repair."""
 
     skip = "skip"
     truncate = "truncate"

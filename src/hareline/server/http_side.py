@@ -178,7 +178,7 @@ class HttpSide:
         return self._proxy_door.front(behind)
 
     def _websocket_door(self, proxies: Networks) -> WebSocketDoor | None:
-        """Entrance of clients by WebSocket; None if that is switched off."""
+        """Door for clients by WebSocket; None if that is switched off."""
         parts = self._parts
         if not parts.settings().websocket.enabled:
             return None

@@ -40,7 +40,7 @@ ARGON2ID_LANES: Final = range(1, 17)
 
 
 class Auth(Section):
-    """Proof that clients give of who they are. Users themselves are listed under [[users]]."""
+    """Authentication of clients. Users themselves are listed under [[users]]."""
 
     mechanisms: Mechanisms = option(
         ("PLAIN", "AMQPLAIN", "SCRAM-SHA-256"),

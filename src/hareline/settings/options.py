@@ -38,7 +38,7 @@ from hareline.settings.vhosts import VirtualHost
 
 
 class Shutdown(Section):
-    """Deadlines of the stop of the broker."""
+    """Deadlines for stopping the broker."""
 
     deadline_s: float = option(
         10.0,

@@ -60,7 +60,7 @@ class Storage(Section):
 
 
 class Journal(Section):
-    """Place of persistent messages, and when they count as safe."""
+    """Journal of persistent messages: its place, and when they count as safe."""
 
     sync: JournalSync = option(
         "always",

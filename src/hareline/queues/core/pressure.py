@@ -1,4 +1,4 @@
-"""Flag of the broker: its memory is short.
+"""Sign that the broker's memory is short.
 
 ``net.memory`` notices, ``window.set_spooling`` sets it for the queues of a virtual host, and each
 queue's paging reads it at the end of its dispatches.

@@ -22,8 +22,8 @@
       items.forEach((item, line) => { item.querySelector("b").textContent = figure(lines[line][idx] ?? NaN, steps).replace(/^NaN.*/, ""); });
       box.title = idx == null ? "" : `${new Date(times[idx] * 1000).toISOString().slice(0, 19).replace("T", " ")} UTC`;
     };
-    box.replaceChildren();
-    new uPlot({
+    chart.plot?.destroy();
+    chart.plot = new uPlot({
       width: box.clientWidth, height: 230, padding: [10, 28, 0, 0], tzDate: (second) => uPlot.tzDate(new Date(second * 1000), "UTC"),
       legend: { show: false }, cursor: { y: false, drag: { x: false, y: false } }, hooks: { setCursor: [tell] },
       scales: {
@@ -35,7 +35,7 @@
         { ...axis, size: 64, space: 40, values: (_plot, ticks) => ticks.map((tick) => (tick == null ? "" : figure(tick, steps))) },
       ],
       series: [{}, ...items.map((item) => ({ stroke: getComputedStyle(item).color, width: 2 }))],
-    }, [times.map((start) => start + bin / 2), ...lines.map((values) => values.map((value) => value && Math.max(value, isLog)))], box);
+    }, [times.map((start) => start + bin / 2), ...lines.map((values) => values.map((value) => (value == null || !isLog ? value : Math.max(value, 1))))], box);
   };
   const charts = document.querySelectorAll(".chart");
   const drawAll = () => charts.forEach(draw);

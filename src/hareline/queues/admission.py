@@ -17,7 +17,7 @@ from hareline.queues.books import QueueBooks
 from hareline.queues.core.entry import HELD, QueueEntry, RankedEntry
 from hareline.queues.core.environment import QueueEnvironment
 from hareline.queues.core.kinds import DISCARDED, KEEPS_ALL, KEEPS_NONE, REFUSED, TAKEN
-from hareline.queues.core.lane import MainLane
+from hareline.queues.core.lane import Lane
 from hareline.queues.orders.last_value_order import LastValueOrder
 from hareline.queues.orders.order import EntryOrder
 from hareline.queues.policies.expiry import Expiry
@@ -49,9 +49,7 @@ class AdmittingQueue(QueueBooks):
         "shows_delivery_count",
     )
 
-    def __init__(
-        self, order: EntryOrder, lane: MainLane, environment: QueueEnvironment | None
-    ) -> None:
+    def __init__(self, order: EntryOrder, lane: Lane, environment: QueueEnvironment | None) -> None:
         super().__init__(order, lane)
         self.environment = environment
         self.keeps = KEEPS_NONE
@@ -66,7 +64,7 @@ class AdmittingQueue(QueueBooks):
     def install(
         self,
         *,
-        lane: MainLane | None = None,
+        lane: Lane | None = None,
         expiry: Expiry | None = None,
         hold: Hold | None = None,
         overflow: Overflow | None = None,
@@ -195,7 +193,7 @@ class AdmittingQueue(QueueBooks):
             self.overflow.enforce(None)
 
 
-def swap_lane(queue: AdmittingQueue, lane: MainLane) -> None:
+def swap_lane(queue: AdmittingQueue, lane: Lane) -> None:
     """Give the queue a lane that serves the consumers of its present one already, or did before."""
     queue.lane = lane
     queue._wire()

@@ -28,7 +28,7 @@ from hareline.queues.core.tally import QueueTally
 
 if TYPE_CHECKING:
     from hareline.message import Message
-    from hareline.queues.core.lane import MainLane
+    from hareline.queues.core.lane import Lane
     from hareline.queues.dispatch.browsing import BrowsingLane
     from hareline.queues.orders.order import EntryOrder
     from hareline.queues.orders.window import Paging
@@ -84,7 +84,7 @@ class QueueBooks(QueuePort):
     overflow: Overflow | None
     paging: Paging | None
 
-    def __init__(self, order: EntryOrder, lane: MainLane) -> None:
+    def __init__(self, order: EntryOrder, lane: Lane) -> None:
         self.order = order
         self.lane = lane
         self.browsers: BrowsingLane | None = None

@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hareline.queues.admission import swap_lane
-from hareline.queues.core.lane import MainLane
+from hareline.queues.core.lane import Lane
 from hareline.queues.dispatch.plain import PlainLane
 from hareline.queues.dispatch.reading import ReadingLane
 from hareline.queues.dispatch.selective import SelectiveLane
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from hareline.queues.core.entry import QueueEntry
 
 
-class PausedLane(MainLane):
+class PausedLane(Lane):
     """``inner``: the lane that goes on when the pause ends."""
 
     __slots__ = ("_queue", "inner")
 
-    def __init__(self, queue: AdmittingQueue, inner: MainLane) -> None:
+    def __init__(self, queue: AdmittingQueue, inner: Lane) -> None:
         self._queue = queue
         self.inner = inner
         self._adopt_parts()
@@ -72,7 +72,7 @@ class PausedLane(MainLane):
         """None: what is left is still to come to them."""
         return []
 
-    def hand_over_to(self, successor: MainLane) -> None:
+    def hand_over_to(self, successor: Lane) -> None:
         self.inner.hand_over_to(successor)
 
     def adopt(self, consumers: ConsumerBook, ready: list[Consumer]) -> None:
@@ -82,13 +82,13 @@ class PausedLane(MainLane):
     def selector_cost_with(self, consumer: Consumer) -> int:
         return self.inner.selector_cost_with(consumer)
 
-    def release(self) -> MainLane:
+    def release(self) -> Lane:
         """The lane that the queue is to have again."""
         if isinstance(self.inner, SelectiveLane) and not self.inner.is_needed:
             self._change_inner(PlainLane(self._queue, self._queue.order))
         return self.inner
 
-    def _change_inner(self, lane: MainLane) -> None:
+    def _change_inner(self, lane: Lane) -> None:
         self.inner.hand_over_to(lane)
         self.inner = lane
         self._adopt_parts()
@@ -138,6 +138,6 @@ def is_paused(queue: AdmittingQueue) -> bool:
     return isinstance(queue.lane, PausedLane)
 
 
-def working_lane(lane: MainLane) -> MainLane:
+def working_lane(lane: Lane) -> Lane:
     """The lane that serves the consumers, also while the queue is paused."""
     return lane.inner if isinstance(lane, PausedLane) else lane

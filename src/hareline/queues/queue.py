@@ -29,7 +29,6 @@ from typing import TYPE_CHECKING
 from hareline.compiled import mypyc_attr
 from hareline.message import Message
 from hareline.queues.admission import AdmittingQueue, showing_count
-from hareline.queues.closed import CLOSED_LANE
 from hareline.queues.core.consumer import Consumer
 from hareline.queues.core.entry import (
     RETURNS_MAX,
@@ -39,7 +38,7 @@ from hareline.queues.core.entry import (
 )
 from hareline.queues.core.environment import QueueEnvironment
 from hareline.queues.core.kinds import NO_DELIVERY_LIMIT, DeathReason
-from hareline.queues.core.lane import BATCH_ENTRIES, Lane, MainLane
+from hareline.queues.core.lane import BATCH_ENTRIES, CLOSED_LANE, Lane
 from hareline.queues.dispatch.browsing import BrowsingLane
 from hareline.queues.dispatch.plain import PlainLane
 from hareline.queues.dispatch.selective import SelectiveLane
@@ -374,7 +373,7 @@ class Queue(AdmittingQueue):
         return consumers
 
     def _taken_bit_by_bit(
-        self, lane: MainLane, held: list[QueueEntry], ledger: QueueLedger | None
+        self, lane: Lane, held: list[QueueEntry], ledger: QueueLedger | None
     ) -> Iterator[QueueEntry]:
         """The entries of a deleted queue, taken as their dead letters are published, and read from
         disk where they are there; the store may forget them after the last."""

@@ -32,7 +32,7 @@ from hareline.queues.core.entry import QueueEntry, RankedEntry
 from hareline.queues.core.kinds import KEEPS_ALL
 
 if TYPE_CHECKING:
-    from hareline.queues.core.lane import MainLane
+    from hareline.queues.core.lane import Lane
     from hareline.queues.core.ports import QueuePort
     from hareline.queues.dispatch.browsing import BrowsingLane
     from hareline.queues.orders.last_values import LastValues
@@ -68,7 +68,7 @@ class Wires(NamedTuple):
 def wire(
     queue: QueuePort,
     order: EntryOrder,
-    lane: MainLane,
+    lane: Lane,
     entry_class: type[QueueEntry],
     *,
     browsers: BrowsingLane | None,

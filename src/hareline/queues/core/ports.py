@@ -18,7 +18,7 @@ from hareline.queues.core.credit import ConsumedQueue
 from hareline.queues.core.enqueueing import Enqueueing
 from hareline.queues.core.entry import QueueEntry
 from hareline.queues.core.kinds import DeathReason
-from hareline.queues.core.lane import MainLane
+from hareline.queues.core.lane import Lane
 from hareline.queues.core.part_ports import QueueParts
 from hareline.turn import Dispatching
 
@@ -43,7 +43,7 @@ class QueuePort(ConsumedQueue, Enqueueing, QueueParts, Dispatching):
     is_delivering: bool
     has_entries_to_itself: bool
     entry_class: type[QueueEntry]
-    lane: MainLane
+    lane: Lane
 
     # ------------------------------------------------------------------------- for lanes
 

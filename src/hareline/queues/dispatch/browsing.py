@@ -29,6 +29,7 @@ class BrowsingLane(Lane):
     __slots__ = ("_readers",)
 
     def __init__(self, queue: QueuePort, order: EntryOrder) -> None:
+        super().__init__()
         # what they have unacked is not counted: other consumers may have acquired the same entries
         self._readers = Readers(queue, order, None, counts_unacked=False)
         self.consumers = self._readers.consumers

@@ -18,15 +18,13 @@ from bisect import bisect_right
 from itertools import accumulate, islice
 from typing import TYPE_CHECKING
 
-from hareline.queues.core.consumer_book import ConsumerBook
 from hareline.queues.core.credit import UNLIMITED
 from hareline.queues.core.lane import (
     BATCH_BYTES,
     BATCH_ENTRIES,
     ENTRIES_PER_TURN,
-    MainLane,
+    Lane,
 )
-from hareline.queues.core.parking import NO_PARKING
 from hareline.queues.core.ports import with_content
 from hareline.queues.dispatch.rings import Rings
 
@@ -35,26 +33,22 @@ if TYPE_CHECKING:
 
     from hareline.message import Message
     from hareline.queues.core.consumer import Consumer
+    from hareline.queues.core.consumer_book import ConsumerBook
     from hareline.queues.core.entry import QueueEntry
     from hareline.queues.core.ports import QueuePort
     from hareline.queues.orders.order import EntryOrder
 
 
-class PlainLane(MainLane):
+class PlainLane(Lane):
     """Every consumer may have every entry."""
 
     __slots__ = ("_order", "_queue", "_rings")
 
     def __init__(self, queue: QueuePort, order: EntryOrder) -> None:
+        super().__init__()
         self._queue = queue
         self._order = order
         self._rings = Rings()
-        self.consumers = ConsumerBook()
-        self.parking = NO_PARKING
-        self.is_to_look_again = False
-        self.wants_departures = False
-        self.wants_new_entries = False
-        self.keeps_entries = False
 
     # ------------------------------------------------------------------- consumers
 
@@ -85,7 +79,7 @@ class PlainLane(MainLane):
         consumer.is_active = True
         self._rings.of(consumer.priority).append(consumer)
 
-    def hand_over_to(self, successor: MainLane) -> None:
+    def hand_over_to(self, successor: Lane) -> None:
         successor.adopt(self.consumers, self.consumers.deactivate_all())
 
     def adopt(self, consumers: ConsumerBook, ready: list[Consumer]) -> None:
@@ -104,9 +98,6 @@ class PlainLane(MainLane):
             return 0
         return 1 if consumer.selector is None else consumer.selector.cost
 
-    def stop(self) -> None:
-        """Nothing is to come here but what the turn calls anyway."""
-
     # --------------------------------------------------------------------- entries
 
     def get(self) -> QueueEntry | None:
@@ -121,12 +112,6 @@ class PlainLane(MainLane):
 
     def least(self) -> QueueEntry | None:
         return self._order.least()
-
-    def on_ready(self, entry: QueueEntry) -> None:
-        """The ordering has it, and ``run`` finds it there."""
-
-    def on_departed(self, entry: QueueEntry) -> None:
-        """No consumer is kept from anything by what others have."""
 
     def may_deliver(self, entry: QueueEntry) -> bool:
         return bool(self._rings)

@@ -11,8 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from hareline.message import TRANSIENT
-from hareline.queues.core.lane import MainLane
-from hareline.queues.core.parking import NO_PARKING
+from hareline.queues.core.lane import Lane
 from hareline.queues.core.ports import with_content
 from hareline.queues.dispatch.reader import Getter, Reading
 from hareline.queues.dispatch.readers import Readers
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
 OFFSET_HEADER: Final = "x-stream-offset"  # RabbitMQ: rabbit_stream_queue
 
 
-class ReadingLane(MainLane):
+class ReadingLane(Lane):
     """``retention`` drops what a stream keeps no longer; None where nothing does. ``getter`` finds
     what basic.get may see; None where that is everything. ``watchers`` are called once, after the
     next run or at the end of the queue."""
@@ -40,14 +39,12 @@ class ReadingLane(MainLane):
     __slots__ = ("_order", "_queue", "_readers", "getter", "retention", "watchers")
 
     def __init__(self, queue: QueuePort, order: EntryOrder) -> None:
+        super().__init__()
         self._queue = queue
         self._order = order
         log = order if isinstance(order, LogOrder) else None
         self._readers = Readers(queue, order, log, counts_unacked=True)
         self.consumers = self._readers.consumers
-        self.parking = NO_PARKING
-        self.is_to_look_again = False
-        self.wants_departures = False
         self.wants_new_entries = True
         self.keeps_entries = log is None  # readers of a log go by its offsets
         self.retention: Retention | None = None
@@ -94,7 +91,7 @@ class ReadingLane(MainLane):
     def activate(self, consumer: Consumer) -> None:
         self._readers.activate(consumer)
 
-    def hand_over_to(self, successor: MainLane) -> None:
+    def hand_over_to(self, successor: Lane) -> None:
         successor.adopt(self.consumers, self.consumers.deactivate_all())
 
     def adopt(self, consumers: ConsumerBook, ready: list[Consumer]) -> None:
@@ -113,9 +110,6 @@ class ReadingLane(MainLane):
     def has_more_for(self, consumer: Consumer) -> bool:
         """True if there are entries that the consumer has not come to; for operators."""
         return self._readers.has_more_for(consumer)
-
-    def selector_cost_with(self, consumer: Consumer) -> int:
-        return 0
 
     def stop(self) -> None:
         if self.retention is not None:
@@ -159,9 +153,6 @@ class ReadingLane(MainLane):
 
     def least(self) -> QueueEntry | None:
         return self._order.least()
-
-    def on_departed(self, entry: QueueEntry) -> None:
-        """Readers pass over it."""
 
     def may_deliver(self, entry: QueueEntry) -> bool:
         return self._readers.may_show(entry)

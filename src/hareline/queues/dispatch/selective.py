@@ -14,10 +14,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hareline.queues.core.consumer import Consumer
-from hareline.queues.core.consumer_book import ConsumerBook
 from hareline.queues.core.entry import READY, QueueEntry, RankedEntry
 from hareline.queues.core.groups import GETTER, LEAVER, Group, Groups
-from hareline.queues.core.lane import MainLane
+from hareline.queues.core.lane import Lane
 from hareline.queues.core.parking import Parking
 from hareline.queues.dispatch.classes import EVERYTHING, MessageClasses
 from hareline.queues.dispatch.placing import Placing
@@ -25,12 +24,13 @@ from hareline.queues.dispatch.ready_consumers import ReadyConsumers
 
 if TYPE_CHECKING:
     from hareline.message import Message, Publisher
+    from hareline.queues.core.consumer_book import ConsumerBook
     from hareline.queues.core.ports import QueuePort
     from hareline.queues.orders.order import EntryOrder
     from hareline.selectors.selector import Selector
 
 
-class SelectiveLane(MainLane):
+class SelectiveLane(Lane):
     """``groups`` is None in a queue without message groups, ``get_selector`` if basic.get may have
     every entry."""
 
@@ -52,18 +52,15 @@ class SelectiveLane(MainLane):
         groups: Groups | None = None,
         get_selector: Selector | None = None,
     ) -> None:
+        super().__init__()
         self._queue = queue
         self._order = order
         self._groups = groups
         self._is_shared = groups is not None and groups.is_shared
         self._classes = MessageClasses(None if groups is None else groups.keys)
         self._ready = ReadyConsumers()
-        self.consumers = ConsumerBook()
         self.parking = Parking(order.worth)
-        self.is_to_look_again = False
         self.wants_departures = groups is not None
-        self.wants_new_entries = False
-        self.keeps_entries = False
         self._placing = Placing(queue, order, groups, self._classes, self.parking, self._ready)
         self._get_bit = EVERYTHING
         if get_selector is not None:
@@ -116,7 +113,7 @@ class SelectiveLane(MainLane):
             return
         self._ready.add(consumer, is_to_revisit=self.parking.count > 0)
 
-    def hand_over_to(self, successor: MainLane) -> None:
+    def hand_over_to(self, successor: Lane) -> None:
         self._unpark_all()
         for consumer in self.consumers:
             consumer.leave_ring()
@@ -159,9 +156,6 @@ class SelectiveLane(MainLane):
             for one in self.consumers
             if one.closes_at_end and one.is_live and self.parking.best(one.class_bit, one) is None
         ]
-
-    def stop(self) -> None:
-        """Nothing is to come here."""
 
     # ------------------------------------------------------------------ for operators
 
@@ -208,9 +202,6 @@ class SelectiveLane(MainLane):
         if least is None or parked is None:
             return least or parked
         return min(least, parked, key=self._order.worth)
-
-    def on_ready(self, entry: QueueEntry) -> None:
-        """The ordering has it, and ``run`` finds it there."""
 
     def on_departed(self, entry: QueueEntry) -> None:
         """Its group may be free now."""

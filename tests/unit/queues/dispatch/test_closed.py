@@ -7,8 +7,8 @@ from weakref import ref
 
 import pytest
 
-from hareline.queues.closed import CLOSED_LANE
 from hareline.queues.core.entry import QueueEntry
+from hareline.queues.core.lane import CLOSED_LANE
 from hareline.queues.orders.fifo import FifoOrder
 from hareline.queues.queue import Queue, has_taker
 from tests.support.consumers import RecordingConsumer

@@ -43,7 +43,6 @@ from hareline.message import Message
 from hareline.queues.books import QueueBooks
 from hareline.queues.core.entry import QueueEntry
 from hareline.queues.core.kinds import DeathReason
-from hareline.queues.paused import is_paused
 from hareline.queues.queue import Queue
 from hareline.selectors.selector import Selector, compile_selector
 from hareline.storage.administration import PolicyRecord
@@ -249,7 +248,7 @@ class OperatedLives(Lives):
     def a_paused_queue_delivers_nothing(self) -> None:
         for name in self.paused:
             queue = self.machine.vhost.queues[name]
-            assert is_paused(queue)
+            assert queue.is_paused
             assert queue.delivered_count <= self.delivered_before[name]
 
     # ----------------------------------------------------------- what clients do, too
@@ -535,7 +534,7 @@ class OperatedLives(Lives):
         """What is there, the witness has recognised."""
         vhost = self.machine.vhost
         self.expected = self.contents()
-        paused = {queue.name for queue in vhost.queues.values() if is_paused(queue)}
+        paused = {queue.name for queue in vhost.queues.values() if queue.is_paused}
         assert paused == self.paused, "pauses are kept"
         for name in paused:
             self.delivered_before[name] = vhost.queues[name].delivered_count

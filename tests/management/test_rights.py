@@ -299,7 +299,7 @@ def state_of(broker: Broker, vhost_name: str) -> object:
             queue.held_count,
             queue.next_offset,
             queue.consumer_count,
-            type(queue.lane).__name__,
+            queue.is_paused,
             live.changes_of(queue),
             dict(live.in_force(queue).raw),
             sorted(vhost.readers.positions(queue).items()),

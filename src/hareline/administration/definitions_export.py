@@ -19,7 +19,6 @@ from hareline.amqp.context import Context
 from hareline.auth.users import User
 from hareline.broker.registry import RESERVED_PREFIX
 from hareline.broker.vhost import VirtualHost
-from hareline.queues.paused import is_paused
 from hareline.queues.queue import Queue
 from hareline.storage.administration import PolicyRecord, VhostRecord
 
@@ -232,7 +231,7 @@ def queue_settings(vhost: VirtualHost, queue: Queue) -> dict[str, Any]:
     changes = vhost.live_arguments.changes_of(queue)
     if changes:
         settings["changes"] = dict(changes)
-    if is_paused(queue):
+    if queue.is_paused:
         settings["paused"] = True
     return settings
 

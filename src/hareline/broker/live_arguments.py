@@ -41,7 +41,6 @@ from hareline.queues.declare.table import (
     QueueArguments,
 )
 from hareline.queues.dispatch.reading import ReadingLane
-from hareline.queues.paused import is_paused, pause, resume, working_lane
 from hareline.queues.policies.hold import Hold
 from hareline.queues.queue import Queue
 from hareline.storage.interface import DefinitionStore
@@ -130,21 +129,21 @@ class LiveArguments:
         try:
             self._keep(queue)
         except StoreError as error:
-            self._undo(queue, before, is_paused(queue), error)
+            self._undo(queue, before, queue.is_paused, error)
             raise
-        self._definitions.undo_if_lost(partial(self._undo, queue, before, is_paused(queue)))
+        self._definitions.undo_if_lost(partial(self._undo, queue, before, queue.is_paused))
         return self.in_force(queue)
 
     def set_paused(self, queue: Queue, *, paused: bool) -> None:
         """Stop the queue's dispatch, or let it go on; durably. Raises StoreError."""
-        before = is_paused(queue)
+        before = queue.is_paused
         if before == paused:
             return
-        _set_pause(queue, paused)
+        queue.set_paused(paused)
         try:
             self._keep(queue)
         except StoreError:
-            _set_pause(queue, before)
+            queue.set_paused(before)
             raise
         self._definitions.undo_if_lost(partial(self._undo, queue, self.changes_of(queue), before))
 
@@ -157,7 +156,7 @@ class LiveArguments:
             self._changes[queue.name] = dict(changes)
             self.refresh(queue)
         if paused:
-            pause(queue)
+            queue.set_paused(True)
 
     def on_queue_removed(self, queue: Queue) -> None:
         """The queue is deleted."""
@@ -175,7 +174,7 @@ class LiveArguments:
             self._definitions.set_queue_settings(
                 registry.vhost_name,
                 queue.name,
-                is_paused=is_paused(queue),
+                is_paused=queue.is_paused,
                 changes=self.changes_of(queue),
             )
 
@@ -197,8 +196,8 @@ class LiveArguments:
                 problem=error.explanation,
                 vhost=self._registry.vhost_name,
             )
-        if is_paused(queue) != paused:
-            _set_pause(queue, paused)
+        if queue.is_paused != paused:
+            queue.set_paused(paused)
 
     # ------------------------------------------------------------------- what follows a change
 
@@ -301,7 +300,7 @@ class LiveArguments:
 def _change_limits(queue: Queue, after: QueueArguments, environment: QueueEnvironment) -> None:
     overflow = queue.overflow
     if after.queue_type == "stream":
-        lane = working_lane(queue.lane)
+        lane = queue.lane
         if isinstance(lane, ReadingLane) and lane.retention is not None:
             lane.retention.set_limits(after.max_age_ms, after.max_length_bytes)
             queue.mark()
@@ -325,13 +324,6 @@ def _change_limits(queue: Queue, after: QueueArguments, environment: QueueEnviro
 def _counts_unacked(arguments: QueueArguments) -> bool:
     has_limits = arguments.max_length is not None or arguments.max_length_bytes is not None
     return has_limits and has_qpid_limits(arguments.raw) and not is_non_destructive(arguments)
-
-
-def _set_pause(queue: Queue, paused: bool) -> None:
-    if paused:
-        pause(queue)
-    else:
-        resume(queue)
 
 
 def _merged(before: Changes, changes: Changes, declared: Arguments) -> dict[str, object | None]:

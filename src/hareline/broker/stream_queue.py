@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 
 from hareline.queues.dispatch.reading import ReadingLane
 from hareline.queues.orders.log_order import LogOrder
-from hareline.queues.paused import working_lane
 
 if TYPE_CHECKING:
     from hareline.queues.core.entry import QueueEntry
@@ -119,7 +118,7 @@ class Stream:
 
 def stream_of(queue: Queue) -> Stream | None:
     """The queue as a stream; None for a queue of another type."""
-    order, lane, environment = queue.order, working_lane(queue.lane), queue.environment
+    order, lane, environment = queue.order, queue.lane, queue.environment
     if (
         queue.arguments.get("x-queue-type") != "stream"
         or not isinstance(order, LogOrder)

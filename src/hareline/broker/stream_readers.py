@@ -18,7 +18,6 @@ from hareline.clock import Clock, Timer, Timers
 from hareline.errors import StoreError
 from hareline.events import Report
 from hareline.queues.dispatch.reading import ReadingLane
-from hareline.queues.paused import working_lane
 from hareline.queues.policies.reader_positions import ReaderPosition, ReaderPositions
 from hareline.queues.queue import Queue
 from hareline.storage.interface import ReaderStore, StoredReader
@@ -104,7 +103,7 @@ class StreamReaders:
         found = self._positions.get(queue)
         if found is None:
             found = self._positions[queue] = ReaderPositions(self._clock)
-            lane = working_lane(queue.lane)
+            lane = queue.lane
             if isinstance(lane, ReadingLane) and lane.retention is not None:
                 lane.retention.pins = found
         return found

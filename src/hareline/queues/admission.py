@@ -193,12 +193,6 @@ class AdmittingQueue(QueueBooks):
             self.overflow.enforce(None)
 
 
-def swap_lane(queue: AdmittingQueue, lane: Lane) -> None:
-    """Give the queue a lane that serves the consumers of its present one already, or did before."""
-    queue.lane = lane
-    queue._wire()
-
-
 def without_overflow(queue: AdmittingQueue) -> None:
     """Take the limits from a queue that has some."""
     assert queue.overflow is not None, queue

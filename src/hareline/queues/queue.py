@@ -76,6 +76,7 @@ class Queue(AdmittingQueue):
         "is_deleted",
         "is_delivering",
         "is_durable",
+        "is_paused",
         "lease",
         "name",
         "on_unused",
@@ -108,6 +109,7 @@ class Queue(AdmittingQueue):
         self.on_unused = on_unused
         self.is_delivering = False
         self.is_deleted = False
+        self.is_paused = False
         self._has_closing = False  # consumers that close at the end
         self._late_in = -1  # the last turn whose share it used up
         self.consumer_count = 0
@@ -158,7 +160,7 @@ class Queue(AdmittingQueue):
         self._has_closing = any(consumer.closes_at_end for consumer in self.consumers)
 
     def _finished(self) -> list[Consumer]:
-        finished = self.lane.finished()
+        finished = [] if self.is_paused else self.lane.finished()
         return finished if self.browsers is None else finished + self.browsers.finished()
 
     def deliver_due(self) -> None:
@@ -180,12 +182,24 @@ class Queue(AdmittingQueue):
             return True
         was_delivering, self.is_delivering = self.is_delivering, True
         try:
-            if self.browsers is None:
-                return self.lane.run()
-            is_unfinished = self.browsers.run()  # before consumers take what they have not seen
+            # browsers before consumers take what they have not seen
+            is_unfinished = self.browsers is not None and self.browsers.run()
+            if self.is_paused:
+                self.lane.keep_up()
+                return is_unfinished
             return self.lane.run() or is_unfinished
         finally:
             self.is_delivering = was_delivering
+
+    def set_paused(self, paused: bool) -> None:
+        """Stop deliveries and basic.get, or let them go on where they stopped.
+
+        Publishing, settling and expiry go on. So do browsers, which take nothing; the readers of a
+        stream stop.
+        """
+        self.is_paused = paused
+        if not paused:
+            self.mark()
 
     # -------------------------------------------------------------------------- out
 
@@ -197,7 +211,7 @@ class Queue(AdmittingQueue):
         if self.expiry is not None:
             while self.expiry.drop_expired():
                 continue  # the next entry must not be one that a later turn would drop
-        entry = self.lane.get()
+        entry = None if self.is_paused else self.lane.get()
         if self.overflow is not None:
             self.overflow.on_delivered()
         return entry
@@ -398,7 +412,7 @@ class Queue(AdmittingQueue):
 def has_taker(queue: Queue, message: Message) -> bool:
     """True if a consumer waits that would be given this message at once (immediate)."""
     queue.deliver_due()
-    if queue.is_deleted:
+    if queue.is_deleted or queue.is_paused:
         return False
     if queue.hold is not None and ready_at_ms(message, message.arrival_ms) > message.arrival_ms:
         return False

@@ -16,7 +16,6 @@ from hareline.amqp.delivery_port import DeliveryPort
 from hareline.queues.core.consumer import Consumer
 from hareline.queues.core.entry import QueueEntry
 from hareline.queues.dispatch.reading import ReadingLane
-from hareline.queues.paused import is_paused
 from hareline.queues.queue import Queue
 from hareline.statistics.sampler import Sampler
 
@@ -124,7 +123,7 @@ def slow_reason(consumer: Consumer) -> str:
         return ""
     if consumer.is_active or consumer.is_cancelled or not consumer.is_live:
         return ""
-    if is_paused(queue) or not _has_waiting(queue, consumer):
+    if queue.is_paused or not _has_waiting(queue, consumer):
         return ""
     if consumer.acknowledges and (
         consumer.credit <= 0

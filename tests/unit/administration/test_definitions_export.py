@@ -9,7 +9,6 @@ import pytest
 from hareline.administration import AdministrationError
 from hareline.administration.definitions_export import Export
 from hareline.administration.definitions_import import Import
-from hareline.queues.paused import is_paused
 from tests.support.administered import Administered
 from tests.unit.administration.test_definitions_import import TOPOLOGY, run
 
@@ -54,12 +53,12 @@ def test_what_operators_have_set_comes_back(broker: Administered) -> None:
     there = other.context.vhosts["shop"]
     assert there.queue_arguments["orders"].max_length == 3
     assert there.queue_arguments["orders"].message_ttl_ms is None
-    assert is_paused(there.queues["orders"])
+    assert there.queues["orders"].is_paused
     with pytest.raises(AdministrationError, match="protected from deletion"):
         other.administration.vhosts.delete("shop")
     into_one = Administered()
     assert run(into_one, exported(broker, "shop"), vhost="/").left_out == []
-    assert is_paused(into_one.vhost.queues["orders"])
+    assert into_one.vhost.queues["orders"].is_paused
 
 
 def test_what_nothing_was_set_of_has_no_key_of_ours(broker: Administered) -> None:

@@ -10,7 +10,6 @@ from hareline import events
 from hareline.administration import AdministrationError
 from hareline.administration.definitions_import import Import, report_import
 from hareline.auth.passwords import hash_password
-from hareline.queues.paused import is_paused
 from tests.support.administered import Administered
 from tests.support.login_work import authenticate
 
@@ -137,13 +136,13 @@ def test_what_operators_have_changed_of_a_queue_that_is_there_stays(broker: Admi
     assert (left_out.what, left_out.name) == ("queue", "orders")
     assert "operators have changed of it stays as it is" in left_out.reason
     vhost = broker.context.vhosts["shop"]
-    assert not is_paused(vhost.queues["orders"])
+    assert not vhost.queues["orders"].is_paused
     vhost.live_arguments.change(vhost.queues["orders"], {"x-max-length": 3})
     vhost.live_arguments.set_paused(vhost.queues["orders"], paused=True)
     assert run(broker, given).left_out == []  # it is so already
     vhost.live_arguments.set_paused(vhost.queues["orders"], paused=False)
     assert run(broker, TOPOLOGY).left_out == []  # a file that says nothing of it
-    assert not is_paused(vhost.queues["orders"])
+    assert not vhost.queues["orders"].is_paused
 
 
 def test_protection_from_deletion_is_taken_over_as_rabbitmq_4_writes_it(
@@ -179,7 +178,7 @@ def test_a_queue_is_paused_also_where_its_changes_cannot_be_made(broker: Adminis
     item = {"name": "new", "vhost": "/", "x-hareline": settings}
     (left_out,) = run(broker, {"queues": [item]}).left_out
     assert "x-max-priority" in left_out.reason
-    assert is_paused(broker.vhost.queues["new"])
+    assert broker.vhost.queues["new"].is_paused
 
 
 def test_what_belongs_to_one_virtual_host_comes_into_another(broker: Administered) -> None:

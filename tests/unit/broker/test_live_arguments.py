@@ -10,7 +10,6 @@ import pytest
 from hareline import events
 from hareline.errors import PreconditionFailed, StoreError
 from hareline.message import Table
-from hareline.queues.paused import is_paused
 from hareline.queues.policies import overflow
 from hareline.queues.queue import Queue
 from tests.support.consumers import RecordingConsumer
@@ -108,12 +107,12 @@ def test_a_pause_is_kept_and_taken_back_when_it_cannot_be() -> None:
     queue = stand.declare("q")
     live = stand.vhost.live_arguments
     live.set_paused(queue, paused=True)
-    assert is_paused(queue)
+    assert queue.is_paused
     assert stand.definitions.settings["q"] == (True, {})
     stand.definitions.failure = "disk I/O error"
     with pytest.raises(StoreError):
         live.set_paused(queue, paused=False)
-    assert is_paused(queue)
+    assert queue.is_paused
     with pytest.raises(StoreError):
         live.change(queue, LIMIT)
     assert queue.overflow is None
@@ -131,7 +130,7 @@ def test_what_a_turn_has_lost_is_not_in_force() -> None:
     stand.definitions.commit()
     assert live.changes_of(queue) == {}
     assert queue.overflow is None
-    assert not is_paused(queue)
+    assert not queue.is_paused
 
 
 def test_a_transient_queue_changes_in_memory_and_takes_it_along() -> None:
@@ -150,7 +149,7 @@ def test_what_was_kept_is_in_force_again_before_messages_come() -> None:
     stand = StoredVhost()
     queue = stand.declare("q", arguments=LIMIT)
     stand.vhost.live_arguments.restore(queue, {"x-max-length": 4}, paused=True)
-    assert is_paused(queue)
+    assert queue.is_paused
     fill(queue, 9)
     assert queue.ready_count == 4
 

@@ -6,7 +6,6 @@ import pytest
 
 from hareline.amqp.consuming import ChannelConsumer
 from hareline.counts import EndedObjects
-from hareline.queues.paused import pause
 from hareline.statistics import unacked
 from hareline.statistics.readings import channels_of
 from hareline.statistics.sampler import Sampler
@@ -252,7 +251,7 @@ def test_one_that_waits_for_another_or_for_a_paused_queue_is_not_slow(peer: Peer
     peer.receive()
     assert slow_reason(consumer_of(peer, "first")) == "prefetch"
     assert slow_reason(consumer_of(peer, "second")) == ""
-    pause(peer.broker.queue("single"))
+    peer.broker.queue("single").set_paused(True)
     assert slow_reason(consumer_of(peer, "first")) == ""
 
 

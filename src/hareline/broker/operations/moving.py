@@ -27,7 +27,6 @@ from hareline.errors import MalformedFrame, PreconditionFailed
 from hareline.queues.books import settle_in_place
 from hareline.queues.dead_letters.dead_letters import DELIVERY_COUNT_HEADER
 from hareline.queues.dispatch.reading import OFFSET_HEADER, ReadingLane
-from hareline.queues.paused import working_lane
 
 if TYPE_CHECKING:
     from hareline.broker.operations.targets import Target
@@ -169,7 +168,7 @@ def as_it_came(queue: Queue, entry: QueueEntry, message: Message) -> Message:
     """
     if queue.shows_delivery_count and entry.returns:
         message = message.without_header(DELIVERY_COUNT_HEADER)
-    if isinstance(working_lane(queue.lane), ReadingLane):
+    if isinstance(queue.lane, ReadingLane):
         message = message.without_header(OFFSET_HEADER)
     return message
 

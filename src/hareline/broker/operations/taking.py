@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from typing import Literal
 
 from hareline.queues.core.entry import QueueEntry
-from hareline.queues.paused import is_paused, working_lane
 from hareline.queues.queue import Queue
 
 AckMode = Literal[
@@ -41,14 +40,14 @@ def take(queue: Queue, count: int, max_bytes: int | None = None) -> Iterator[Que
 
 
 def _take_next(queue: Queue) -> QueueEntry | None:
-    if not is_paused(queue):
+    if not queue.is_paused:
         return queue.get()
     if queue.lease is not None:
         queue.lease.touch()
     if queue.expiry is not None:
         while queue.expiry.drop_expired():
             continue  # as ``Queue.get``: the next entry must not be one that a later turn drops
-    entry = working_lane(queue.lane).get()
+    entry = queue.lane.get()
     if queue.overflow is not None:
         queue.overflow.on_delivered()
     return entry

@@ -19,7 +19,6 @@ from hareline.errors import StoreError
 from hareline.message import Message, StoredMessage
 from hareline.queues.core.entry import PARKED, READY, QueueEntry
 from hareline.queues.orders.order import WALKED_AT_ONCE
-from hareline.queues.paused import working_lane
 from hareline.queues.queue import Queue
 
 SORTED_AT_ONCE: Final = 2_048  # parked entries: a millisecond or two
@@ -34,7 +33,7 @@ def walk(
     """Shares of the ready entries behind a rank, or from the end and before it; some are empty."""
     order = queue.order
     shares = order.walk(after, is_backwards=is_backwards)
-    parking = working_lane(queue.lane).parking
+    parking = queue.lane.parking
     if not parking.count:
         yield from shares
         return
@@ -58,7 +57,7 @@ def parked_shares(queue: Queue) -> Iterator[list[tuple[Any, QueueEntry]]]:
     The lane's runs are copied as it goes. Where a consumer has brought another selector meanwhile,
     the entries are in other runs, so all are copied again, at once.
     """
-    parking = working_lane(queue.lane).parking
+    parking = queue.lane.parking
     clearings = parking.clearings
     copied: list[tuple[Any, QueueEntry]] = []
     left = SORTED_AT_ONCE
@@ -70,7 +69,7 @@ def parked_shares(queue: Queue) -> Iterator[list[tuple[Any, QueueEntry]]]:
             yield from _parked_in(copied)
             copied, left = [], SORTED_AT_ONCE
     yield from _parked_in(copied)
-    now = working_lane(queue.lane).parking
+    now = queue.lane.parking
     if now is not parking or now.clearings != clearings:
         yield from _parked_in(now.ranked())
 

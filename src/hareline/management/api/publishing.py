@@ -60,7 +60,6 @@ from hareline.octets import octets_of_base64
 from hareline.queues.core.enqueueing import Enqueueing
 from hareline.queues.core.entry import QueueEntry
 from hareline.queues.dispatch.reading import ReadingLane
-from hareline.queues.paused import working_lane
 from hareline.queues.policies.expiry import expires_at_ms
 from hareline.queues.queue import Queue
 from hareline.wire.constants import FRAME_OVERHEAD
@@ -172,7 +171,7 @@ async def get(call: Call) -> Response:
                 raise not_found()
             call.renew()
             call.site.context.clock.refresh()
-            if isinstance(working_lane(queue.lane), ReadingLane):
+            if isinstance(queue.lane, ReadingLane):
                 await _read(queue, asked, shown, share, held)
             else:
                 await _take(queue, asked, shown, share, held)

@@ -46,7 +46,6 @@ from hareline.queues.declare.arguments import overlaid, parse_queue_arguments
 from hareline.queues.declare.table import QueueArguments
 from hareline.queues.dispatch.reading import ReadingLane
 from hareline.queues.dispatch.selective import SelectiveLane
-from hareline.queues.paused import is_paused, working_lane
 from hareline.queues.queue import Queue
 
 routes = Routes("queue operations", enters=True)
@@ -182,7 +181,7 @@ async def reset_groups(call: Call) -> Response:
     count = 0
     async with call.pace.share() as share:
         for group in _groups_of(queue):
-            lane = working_lane(queue.lane)
+            lane = queue.lane
             if isinstance(lane, SelectiveLane) and (wanted is None or group.key in wanted):
                 count += lane.free_group(group)
             await share.pause()
@@ -282,7 +281,7 @@ async def _pause(call: Call, *, paused: bool) -> Response:
     queue = call.queue_in_path("configure")
     if paused:
         call.check_open(queue)
-    is_change = is_paused(queue) != paused
+    is_change = queue.is_paused != paused
     if is_change:
         call.vhost.live_arguments.set_paused(queue, paused=paused)
     await call.settle_definitions()
@@ -306,7 +305,7 @@ def _report_change(call: Call, queue: Queue, what: str) -> None:
 
 
 def _groups_of(queue: Queue) -> list[Group]:
-    lane = working_lane(queue.lane)
+    lane = queue.lane
     return lane.groups() if isinstance(lane, SelectiveLane) else []
 
 
@@ -394,7 +393,7 @@ async def _end_hold(call: Call, queue: Queue, *, is_cancelled: bool) -> Response
 
 def _readers(call: Call, queue: Queue) -> Iterator[dict[str, Any]]:
     """Consumers by their tags, then readers over HTTP by their names. Raises Refusal."""
-    stream, lane = stream_of(queue), working_lane(queue.lane)
+    stream, lane = stream_of(queue), queue.lane
     if stream is None or not isinstance(lane, ReadingLane):
         raise bad_request(f"queue '{queue.name}' is not a stream")
     end, readers = stream.next, call.vhost.readers

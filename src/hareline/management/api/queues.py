@@ -34,7 +34,6 @@ from hareline.management.api.rates import RATED, Keys, Rates
 from hareline.management.bodies import Arguments, ArgumentsField
 from hareline.management.pace import Share
 from hareline.management.routes import parameter
-from hareline.queues.paused import is_paused
 from hareline.queues.queue import Queue
 from hareline.statistics.facts import QueueFacts
 from hareline.statistics.readings import channels_of, queue_facts
@@ -131,7 +130,7 @@ class Queues:
             "exclusive": queue.owner is not None,
             "arguments": table_json(queue.arguments),
             "node": self._node,
-            "state": "paused" if is_paused(queue) else "running",
+            "state": "paused" if queue.is_paused else "running",
             **shown(self._site.administration.policies.of_queue(vhost.name, queue)),
             "exclusive_consumer_tag": _exclusive_tag(queue),
             "single_active_consumer_tag": None,
@@ -214,7 +213,7 @@ class Queues:
             "auto_delete": lambda place: place[1].is_auto_delete,
             "exclusive": lambda place: place[1].owner is not None,
             "type": lambda place: type_of(place[1]),
-            "state": lambda place: "paused" if is_paused(place[1]) else "running",
+            "state": lambda place: "paused" if place[1].is_paused else "running",
             "consumers": lambda place: place[1].consumer_count,
             "consumer_capacity": capacity,
             "consumer_utilisation": capacity,

@@ -60,6 +60,9 @@ class Lane:
         """Deliver within one turn's share; True if only the share stopped it."""
         return False
 
+    def keep_up(self) -> None:
+        """Do what ``run`` does beside delivering: the queue is paused."""
+
     def get(self) -> QueueEntry | None:
         """Acquire the next entry for basic.get."""
         return None

@@ -29,6 +29,7 @@ class QueuePort(ConsumedQueue, Enqueueing, QueueParts, Dispatching):
 
     ``ready_bytes``: octets of the ready entries' bodies. ``is_delivering``: entries may be on their
     way from the ordering to consumers, so that the queue looks emptier than it is.
+    ``is_paused``: nothing is delivered, but to browsers.
     ``has_entries_to_itself``: only the ordering refers to those of its entries that do not expire.
     ``entry_class``: of new entries.
     """
@@ -41,6 +42,7 @@ class QueuePort(ConsumedQueue, Enqueueing, QueueParts, Dispatching):
     unacked_count: int
     consumer_count: int
     is_delivering: bool
+    is_paused: bool
     has_entries_to_itself: bool
     entry_class: type[QueueEntry]
     lane: Lane

@@ -67,7 +67,6 @@ class ReadingLane(Lane):
         return is_unfinished
 
     def keep_up(self) -> None:
-        """Do what ``run`` does but show entries to readers: the queue is paused."""
         if self.retention is not None:
             self.retention.drop_old()
             self.retention.drop_excess()

@@ -250,7 +250,7 @@ class Overflow(OverflowPort):
         # Entries that came back may not be delivered here: their channel may be about to end.
         drops = self.policy == "drop-head"
         if entry is not None and queue.consumer_count and (drops or not self.is_overfull):
-            victim = queue.lane.least()
+            victim = None if queue.is_paused else queue.lane.least()
             if victim is not None and queue.lane.may_deliver(victim):
                 queue.deliver_due()
                 if not self._is_over():

@@ -29,7 +29,6 @@ from hareline.broker.operations.targets import (
 )
 from hareline.errors import NotKept, PreconditionFailed
 from hareline.message import UNWRITTEN, Table
-from hareline.queues.paused import pause
 from hareline.queues.queue import Queue
 from hareline.selectors.selector import compile_selector
 from tests.support.consumers import RecordingConsumer
@@ -567,7 +566,7 @@ def test_each_mode(mode: AckMode, left: int, dead: int, returns: int, is_paused:
     queue = declare(stand.vhost, "q", arguments=DEAD)
     stand.fill(queue, 5)
     if is_paused:
-        pause(queue)
+        queue.set_paused(True)
     entries = list(take(queue, 2))
     assert [entry.message.body for entry in entries] == [b"000", b"001"]
     assert queue.unacked_count == 2
@@ -596,7 +595,7 @@ def test_what_is_due_to_consumers_is_theirs_and_an_expired_message_nobodys() -> 
     stand = Stand()
     queue = declare(stand.vhost, "q", arguments={"x-message-ttl": 50})
     stand.fill(queue, 2)
-    pause(queue)
+    queue.set_paused(True)
     stand.timers.clock.advance(100)
     assert list(take(queue, 5)) == []
     assert queue.ready_count == 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hareline.storage.journal.format.frame import CLEAN, encode_record
 from hareline.storage.journal.format.records import CLEAN_TIME
-from hareline.storage.journal.upkeep import Prepare, Retention
+from hareline.storage.journal.upkeep import Retention, prepare
 from hareline.storage.journal.writer import JournalWriter, Sync, Write
 from tests.crash.forgetful_files import ForgetfulFiles
 from tests.support.segments import Listener, read_all
@@ -27,9 +27,7 @@ class WriterStand:
         self.prepare()
 
     def prepare(self) -> None:
-        prepare = Prepare(self.writer, self.retention, lambda error: None)
-        prepare.run()
-        assert not prepare.error
+        assert not prepare(self.writer, self.retention)
 
     def make(self, records: int = 1, first_octets: int = 0) -> Write:
         """A batch of records of 17 octets."""

@@ -15,6 +15,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from heapq import heappop, heappush
 from queue import Empty, SimpleQueue
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
 
 
 class Work(ABC):
@@ -31,17 +34,41 @@ class Work(ABC):
         """Report the result, on the loop's side. May submit more."""
 
 
+def _ignore(_: object) -> None:
+    """Stands for a callback that was not given."""
+
+
+class Task(Work, Generic[T]):
+    """A function for the thread, whose result another one gets on the loop's side.
+
+    After a bug in ``run`` there is no result, and ``on_done`` is not called.
+    """
+
+    __slots__ = ("_on_done", "_results", "_run")
+
+    def __init__(self, run: Callable[[], T], on_done: Callable[[T], object] = _ignore) -> None:
+        self._run = run
+        self._on_done = on_done
+        self._results: list[T] = []
+
+    def run(self) -> None:
+        self._results = [self._run()]
+
+    def finished(self) -> None:
+        for result in self._results:
+            self._on_done(result)
+
+
 class Pause(Work):
     """No work: submitted with a delay, it calls back when that has passed."""
 
-    __slots__ = ("_on_over", "is_over")
+    __slots__ = ("_on_over",)
 
     def __init__(self, on_over: Callable[[], None]) -> None:
         self._on_over = on_over
-        self.is_over = False
 
     def run(self) -> None:
-        self.is_over = True
+        """Do nothing in the thread."""
 
     def finished(self) -> None:
         self._on_over()

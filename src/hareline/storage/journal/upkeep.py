@@ -1,13 +1,11 @@
 """Work on segment files other than appending: spares, freeing, retention, the end.
 
-An error here loses nothing: at worst a file stays that should be gone. ``Discard`` touches a file
-only after the FREE record that names it is durable.
+All of it is for the thread. An error loses nothing: at worst a file stays that should be gone.
+``discard`` touches a file only after the FREE record that names it is durable.
 """
 
 from __future__ import annotations
 
-import errno
-from collections.abc import Callable
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -22,12 +20,10 @@ from hareline.storage.journal.segment import (
     segment_path,
     spare_path,
 )
-from hareline.storage.journal.syncer import Work
 from hareline.storage.journal.writer import JournalWriter
 
 SPARES_MAX: Final = 2
 RETAINED_FOLDER: Final = "retained"
-_NO_SPACE: Final = (errno.ENOSPC, errno.EDQUOT)
 _MS_PER_S: Final = 1000
 
 
@@ -49,7 +45,7 @@ class Retained(NamedTuple):
 class Retention:
     """Keeps freed segments in ``journal/retained/`` for replay, up to an age and a total size.
 
-    0 for one of the limits: no such limit; 0 for both: nothing is kept. All in the thread.
+    0 for one of the limits: no such limit; 0 for both: nothing is kept.
     """
 
     __slots__ = ("_age_ms", "_directory", "_files", "_limit_bytes", "_parent", "segments")
@@ -93,11 +89,7 @@ class Retention:
     def take(self, freed: Freed) -> None:
         """Move the file here, cut to what was written. Raises OSError."""
         path = segment_path(self._parent, freed.number)
-        fd = self._files.open(path, create=False)
-        try:
-            self._files.truncate(fd, freed.end)
-        finally:
-            self._files.close(fd)
+        _cut(self._files, path, freed.end)
         self._files.rename(path, f"{self._directory}/{segment_name(freed.number)}")
         self.segments.append(Retained(freed.last_ms, freed.number, freed.end))
         self.segments.sort()
@@ -115,194 +107,130 @@ class Retention:
             del self.segments[0]
 
 
-class Prepare(Work):
-    """Before the first batch: make directories, take over spares and retained segments."""
+class Discarded(NamedTuple):
+    """Texts on files that stayed. ``sync_error``: final; nothing was touched then."""
 
-    __slots__ = ("_on_done", "_retention", "_writer", "error")
-
-    def __init__(
-        self, writer: JournalWriter, retention: Retention, on_done: Callable[[str], None]
-    ) -> None:
-        self._writer = writer
-        self._retention = retention
-        self._on_done = on_done
-        self.error = ""
-
-    def run(self) -> None:
-        writer = self._writer
-        try:
-            writer.files.make_directory(writer.directory)
-            writer.files.sync_directory(str(Path(writer.directory).parent))
-            self._adopt_spares()
-            self._retention.open()
-        except OSError as error:
-            self.error = f"{writer.directory}: {error.strerror}"
-
-    def finished(self) -> None:
-        self._on_done(self.error)
-
-    def _adopt_spares(self) -> None:
-        writer, files = self._writer, self._writer.files
-        for name in files.list(writer.directory):
-            if not name.startswith(SPARE_PREFIX):
-                continue
-            path = f"{writer.directory}/{name}"
-            if len(writer.spares) < SPARES_MAX and self._size(path) == writer.segment_bytes:
-                writer.spares.append(path)
-            else:
-                files.unlink(path)
-
-    def _size(self, path: str) -> int:
-        fd = self._writer.files.open(path, create=False)
-        try:
-            return self._writer.files.size(fd)
-        finally:
-            self._writer.files.close(fd)
+    errors: list[str]
+    sync_error: str = ""
 
 
-class MakeSpare(Work):
-    """Make a spare if there is none. ``is_out_of_space``: there is no room for one."""
+def prepare(writer: JournalWriter, retention: Retention) -> str:
+    """Make directories, take over spares and retained segments; before the first batch.
 
-    __slots__ = ("_number", "_on_done", "_writer", "error", "is_out_of_space")
+    Returns an error, or "".
+    """
+    try:
+        writer.files.make_directory(writer.directory)
+        writer.files.sync_directory(str(Path(writer.directory).parent))
+        _adopt_spares(writer)
+        retention.open()
+    except OSError as error:
+        return f"{writer.directory}: {error.strerror}"
+    return ""
 
-    def __init__(self, writer: JournalWriter, on_done: Callable[[MakeSpare], None]) -> None:
-        self._writer = writer
-        self._number = writer.next_number  # not the number of any other spare
-        self._on_done = on_done
-        self.is_out_of_space = False
-        self.error = ""
 
-    def run(self) -> None:
-        writer = self._writer
-        self.is_out_of_space = False
-        self.error = ""
-        if writer.spares:
-            return
-        try:
-            spare = make_spare(writer.files, writer.directory, self._number, writer.segment_bytes)
-        except OSError as error:
-            self.is_out_of_space = error.errno in _NO_SPACE
-            self.error = f"{writer.directory}: no spare segment: {error.strerror}"
+def _adopt_spares(writer: JournalWriter) -> None:
+    files = writer.files
+    for name in files.list(writer.directory):
+        if not name.startswith(SPARE_PREFIX):
+            continue
+        path = f"{writer.directory}/{name}"
+        if len(writer.spares) < SPARES_MAX and _size(files, path) == writer.segment_bytes:
+            writer.spares.append(path)
         else:
-            writer.spares.append(spare)
-
-    def finished(self) -> None:
-        self._on_done(self)
+            files.unlink(path)
 
 
-class Discard(Work):
-    """Make freed segments spares, or retain or unlink them. ``sync_error`` is final.
+def _size(files: Files, path: str) -> int:
+    fd = files.open(path, create=False)
+    try:
+        return files.size(fd)
+    finally:
+        files.close(fd)
+
+
+def ensure_spare(writer: JournalWriter, number: int) -> OSError | None:
+    """Make a spare if there is none; returns why that failed. ``number``: of no other spare."""
+    if not writer.spares:
+        try:
+            spare = make_spare(writer.files, writer.directory, number, writer.segment_bytes)
+        except OSError as error:
+            return error
+        writer.spares.append(spare)
+    return None
+
+
+def discard(
+    writer: JournalWriter,
+    retention: Retention,
+    freed: list[Freed],
+    leftovers: list[tuple[str, int]],
+    now_ms: int,
+) -> Discarded:
+    """Make freed segments spares, or retain or unlink them.
 
     ``leftovers``: see ``RecoveredState``.
     """
-
-    __slots__ = (
-        "_freed",
-        "_leftovers",
-        "_now_ms",
-        "_on_done",
-        "_retention",
-        "_writer",
-        "errors",
-        "sync_error",
-    )
-
-    def __init__(
-        self,
-        writer: JournalWriter,
-        retention: Retention,
-        freed: list[Freed],
-        leftovers: list[tuple[str, int]],
-        now_ms: int,
-        on_done: Callable[[Discard], None],
-    ) -> None:
-        self._writer = writer
-        self._retention = retention
-        self._freed = freed
-        self._leftovers = leftovers
-        self._now_ms = now_ms
-        self._on_done = on_done
-        self.errors: list[str] = []
-        self.sync_error = ""
-
-    def run(self) -> None:
-        writer = self._writer
+    try:
+        if writer.sync != "always":
+            writer.sync_segment()  # the FREE record
+    except OSError as error:
+        return Discarded([], f"{writer.directory}: sync failed: {error.strerror}")
+    errors = []
+    for each in freed:
+        path = segment_path(writer.directory, each.number)
         try:
-            if writer.sync != "always":
-                writer.sync_segment()  # the FREE record
+            _discard(writer, retention, each, path)
         except OSError as error:
-            self.sync_error = f"{writer.directory}: sync failed: {error.strerror}"
-            return
-        for freed in self._freed:
-            path = segment_path(writer.directory, freed.number)
-            try:
-                self._discard(freed, path)
-            except OSError as error:
-                self.errors.append(f"{path}: {error.strerror}")
-        for path, size in self._leftovers:
-            try:
-                self._cut(path, size)
-            except OSError as error:
-                self.errors.append(f"{path}: {error.strerror}")
+            errors.append(f"{path}: {error.strerror}")
+    for path, size in leftovers:
         try:
-            if self._retention.is_on:
-                self._retention.trim(self._now_ms)
-        except OSError as error:
-            self.errors.append(f"{writer.directory}/{RETAINED_FOLDER}: {error.strerror}")
-
-    def finished(self) -> None:
-        self._on_done(self)
-
-    def _cut(self, path: str, size: int) -> None:
-        files = self._writer.files
-        if not size:
-            files.unlink(path)
-            return
-        fd = files.open(path, create=False)
-        try:
-            files.truncate(fd, size)
-        finally:
-            files.close(fd)
-
-    def _discard(self, freed: Freed, path: str) -> None:
-        writer = self._writer
-        if self._retention.is_on:
-            self._retention.take(freed)
-        elif len(writer.spares) < SPARES_MAX and freed.size_bytes == writer.segment_bytes:
-            spare = spare_path(writer.directory, freed.number)
-            if spare in writer.spares:  # made, or left by an earlier run, for this number to come
+            if size:
+                _cut(writer.files, path, size)
+            else:
                 writer.files.unlink(path)
-                return
-            writer.files.rename(path, spare)
-            writer.spares.append(spare)
-        else:
+        except OSError as error:
+            errors.append(f"{path}: {error.strerror}")
+    try:
+        if retention.is_on:
+            retention.trim(now_ms)
+    except OSError as error:
+        errors.append(f"{writer.directory}/{RETAINED_FOLDER}: {error.strerror}")
+    return Discarded(errors)
+
+
+def _discard(writer: JournalWriter, retention: Retention, freed: Freed, path: str) -> None:
+    if retention.is_on:
+        retention.take(freed)
+    elif len(writer.spares) < SPARES_MAX and freed.size_bytes == writer.segment_bytes:
+        spare = spare_path(writer.directory, freed.number)
+        if spare in writer.spares:  # made, or left by an earlier run, for this number to come
             writer.files.unlink(path)
+            return
+        writer.files.rename(path, spare)
+        writer.spares.append(spare)
+    else:
+        writer.files.unlink(path)
 
 
-class Finish(Work):
-    """The end: cut the tail to what was written, sync and close it.
+def _cut(files: Files, path: str, size: int) -> None:
+    fd = files.open(path, create=False)
+    try:
+        files.truncate(fd, size)
+    finally:
+        files.close(fd)
+
+
+def finish(writer: JournalWriter, *, has_failed: bool = False) -> str:
+    """Cut the tail to what was written, sync and close it; returns an error, or "".
 
     ``has_failed``: the store has failed, so what is in the file is unknown; it is only closed.
     """
-
-    __slots__ = ("_has_failed", "_on_done", "_writer", "error")
-
-    def __init__(
-        self, writer: JournalWriter, on_done: Callable[[str], None], *, has_failed: bool = False
-    ) -> None:
-        self._writer = writer
-        self._on_done = on_done
-        self._has_failed = has_failed
-        self.error = ""
-
-    def run(self) -> None:
-        try:
-            if self._has_failed:
-                self._writer.abandon_segment()
-            else:
-                self._writer.close_segment()
-        except OSError as error:
-            self.error = f"{self._writer.directory}: {error.strerror}"
-
-    def finished(self) -> None:
-        self._on_done(self.error)
+    try:
+        if has_failed:
+            writer.abandon_segment()
+        else:
+            writer.close_segment()
+    except OSError as error:
+        return f"{writer.directory}: {error.strerror}"
+    return ""

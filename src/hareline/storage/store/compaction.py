@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 from zlib import crc32
 
@@ -27,7 +28,7 @@ from hareline.storage.journal.format.message import (
 )
 from hareline.storage.journal.format.positions import position_of
 from hareline.storage.journal.segment import Segment, segment_path
-from hareline.storage.journal.syncer import Syncer, Work
+from hareline.storage.journal.syncer import Syncer, Task, Work
 from hareline.storage.store.liveness import Liveness, Moves, SegmentBooks
 
 if TYPE_CHECKING:
@@ -331,7 +332,7 @@ class Compactor:
         reading, self._reading = self._reading, None
         self._chunk = b""
         if reading is not None:
-            self._syncer.submit(CloseFile(self._files, reading))
+            self._syncer.submit(Task(reading.close))
 
 
 class Reading(Work):
@@ -390,21 +391,8 @@ class Reading(Work):
     def finished(self) -> None:
         self._on_read(self)
 
-
-class CloseFile(Work):
-    __slots__ = ("_files", "_reading")
-
-    def __init__(self, files: Files, reading: Reading) -> None:
-        self._files = files
-        self._reading = reading
-
-    def run(self) -> None:
-        segment, self._reading.segment = self._reading.segment, None
+    def close(self) -> None:
+        segment, self.segment = self.segment, None
         if segment is not None:
-            try:
+            with suppress(OSError):  # the descriptor is gone anyway
                 segment.close(self._files)
-            except OSError:
-                return  # the descriptor is gone anyway
-
-    def finished(self) -> None:
-        """No call waits for it."""

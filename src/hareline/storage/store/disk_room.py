@@ -7,11 +7,12 @@ a spare is tried again from time to time.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
-from hareline.storage.journal.syncer import Syncer
-from hareline.storage.journal.upkeep import MakeSpare
-from hareline.storage.journal.writer import JournalWriter
+from hareline.storage.journal.syncer import Syncer, Task
+from hareline.storage.journal.upkeep import ensure_spare
+from hareline.storage.journal.writer import JournalWriter, is_out_of_space
 
 SPARE_RETRY_S: Final = 1.0
 
@@ -49,7 +50,10 @@ class DiskRoom:
 
     def make_spare(self) -> None:
         """Have the thread make the spare segment, if there is none."""
-        self._syncer.submit(MakeSpare(self._writer, self._on_spare))
+        self._syncer.submit(self._spare(self._on_spare))
+
+    def _spare(self, on_done: Callable[[OSError | None], None]) -> Task[OSError | None]:
+        return Task(partial(ensure_spare, self._writer, self._writer.next_number), on_done)
 
     def set_full(self, is_full: bool) -> None:
         """Note what a write or a spare has found."""
@@ -61,18 +65,18 @@ class DiskRoom:
         """Try no more spares: the store ends."""
         self._is_closed = True
 
-    def _on_spare(self, work: MakeSpare) -> None:
-        if not work.error:
+    def _on_spare(self, error: OSError | None) -> None:
+        if error is None:
             self.set_full(False)
             return
         if not self.is_full:
-            self._report(work.error)
-        if work.is_out_of_space:
+            self._report(f"{self._writer.directory}: no spare segment: {error.strerror}")
+        if is_out_of_space(error):
             self.set_full(True)
             if not self._is_closed and not self._is_retry_due:
                 self._is_retry_due = True
-                self._syncer.submit(MakeSpare(self._writer, self._on_retry), SPARE_RETRY_S)
+                self._syncer.submit(self._spare(self._on_retry), SPARE_RETRY_S)
 
-    def _on_retry(self, work: MakeSpare) -> None:
+    def _on_retry(self, error: OSError | None) -> None:
         self._is_retry_due = False
-        self._on_spare(work)
+        self._on_spare(error)

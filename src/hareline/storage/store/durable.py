@@ -10,19 +10,21 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Set
+from functools import partial
 from heapq import heappop, heappush
 from typing import Final
 
 from hareline.storage.interface import MessageStore
 from hareline.storage.journal.files import Files
 from hareline.storage.journal.format.positions import position_of
-from hareline.storage.journal.syncer import Pause, Syncer, bug_text
+from hareline.storage.journal.syncer import Pause, Syncer, Task, bug_text
 from hareline.storage.journal.upkeep import (
-    Discard,
-    Finish,
+    Discarded,
     Freed,
-    Prepare,
     Retention,
+    discard,
+    finish,
+    prepare,
 )
 from hareline.storage.journal.writer import JournalWriter, OnMeasured, Sync, SyncLater, Write
 from hareline.storage.store.batch import BatchBuilder
@@ -214,7 +216,9 @@ class DurableStore(MessageStore):
                     self._builder.inferred_counts.append((queue_id, offset, count))
         self._gathered.sequences.restore(state.producers)
         self._compactor.resume(state.interrupted)
-        self._syncer.submit(Prepare(self._writer, self._retention, self._on_prepared))
+        self._syncer.submit(
+            Task(partial(prepare, self._writer, self._retention), self._on_prepared)
+        )
         self._write(is_first=True)
 
     def close(self, timeout_s: float = math.inf) -> None:
@@ -235,9 +239,8 @@ class DurableStore(MessageStore):
                 self._write(is_last=True)
                 is_through = self._syncer.drain(until_s)
             if is_through:
-                self._syncer.submit(
-                    Finish(self._writer, self._on_finished, has_failed=bool(self.failure))
-                )
+                end = partial(finish, self._writer, has_failed=bool(self.failure))
+                self._syncer.submit(Task(end, self._on_finished))
         if not self._syncer.close(until_s):
             self.is_hung = True
             self._report("the disk does not answer; what it has not taken is lost as in a crash")
@@ -467,21 +470,13 @@ class DurableStore(MessageStore):
         for segment in freed:
             self._content_store.forget_segment(segment.number)
         self.freed_segments += len(freed)
-        self._syncer.submit(
-            Discard(
-                self._writer,
-                self._retention,
-                freed,
-                leftovers,
-                self._now_ms(),
-                self._on_discarded,
-            )
-        )
+        work = partial(discard, self._writer, self._retention, freed, leftovers, self._now_ms())
+        self._syncer.submit(Task(work, self._on_discarded))
 
-    def _on_discarded(self, discard: Discard) -> None:
-        if discard.sync_error:
-            self._fail(discard.sync_error)
-        for error in discard.errors:
+    def _on_discarded(self, discarded: Discarded) -> None:
+        if discarded.sync_error:
+            self._fail(discarded.sync_error)
+        for error in discarded.errors:
             self._report(error)
         if self._room.is_full and not self._is_closing:
             self._room.make_spare()

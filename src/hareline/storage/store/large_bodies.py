@@ -11,6 +11,7 @@ import contextlib
 import errno
 import re
 import weakref
+from functools import partial
 from struct import Struct
 from typing import Final
 from zlib import crc32
@@ -19,7 +20,7 @@ from hareline.errors import AmqpError, ContentTooLarge, StoreError
 from hareline.message import BodyReader, LargeBody
 from hareline.storage.interface import BodyDraft, BodyStore
 from hareline.storage.journal.files import Files
-from hareline.storage.journal.syncer import Syncer, Work
+from hareline.storage.journal.syncer import Syncer, Task
 
 #: Pieces of a body are gathered to this much before they are written.
 WRITE_BYTES: Final = 262_144
@@ -170,12 +171,17 @@ class LargeBodies(BodyStore):
             self._remove(large_id)
 
     def _remove(self, large_id: int) -> None:
-        removal = _Removal(self._files, self.path_of(large_id), large_id, self._leaving)
+        removal = Task(partial(self._unlink, large_id), self._leaving.discard)
         if self._syncer is None:
             removal.run()
         else:
             self._leaving.add(large_id)
             self._syncer.submit(removal)
+
+    def _unlink(self, large_id: int) -> int:
+        with contextlib.suppress(OSError):  # the next start tries again
+            self._files.unlink(self.path_of(large_id))
+        return large_id
 
 
 class _FileBody(LargeBody):
@@ -325,23 +331,6 @@ class _Draft(BodyDraft):
         if error.errno in _IS_FULL:
             return ContentTooLarge(f"no room for a message of {self._size} octets: {reason}")
         return StoreError(f"message of {self._size} octets cannot be kept: {reason}")
-
-
-class _Removal(Work):
-    __slots__ = ("_files", "_large_id", "_leaving", "_path")
-
-    def __init__(self, files: Files, path: str, large_id: int, leaving: set[int]) -> None:
-        self._files = files
-        self._path = path
-        self._large_id = large_id
-        self._leaving = leaving
-
-    def run(self) -> None:
-        with contextlib.suppress(OSError):  # the next start tries again
-            self._files.unlink(self._path)
-
-    def finished(self) -> None:
-        self._leaving.discard(self._large_id)
 
 
 def trailer_of(large_id: int, size: int, checksum: int) -> bytes:

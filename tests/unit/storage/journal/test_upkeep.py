@@ -7,15 +7,22 @@ import errno
 import pytest
 
 from hareline.storage.journal.format.positions import offset_of
-from hareline.storage.journal.upkeep import Discard, Finish, Freed, MakeSpare, Prepare, Retention
-from hareline.storage.journal.writer import Sync
+from hareline.storage.journal.upkeep import (
+    Freed,
+    Retention,
+    discard,
+    ensure_spare,
+    finish,
+    prepare,
+)
+from hareline.storage.journal.writer import Sync, is_out_of_space
 from tests.support.writer_stand import DIRECTORY, NOW_MS, WriterStand
 
 
 def test_there_is_one_spare_and_not_more() -> None:
     stand = WriterStand()
     for _ in range(3):
-        MakeSpare(stand.writer, lambda work: None).run()
+        assert ensure_spare(stand.writer, stand.writer.next_number) is None
     assert len(stand.writer.spares) == 1
 
 
@@ -23,13 +30,11 @@ def test_there_is_one_spare_and_not_more() -> None:
 def test_a_spare_that_cannot_be_made_is_told(number: int, is_space: bool) -> None:
     stand = WriterStand()
     stand.files.fail_next("allocate", number)
-    told: list[MakeSpare] = []
-    make = MakeSpare(stand.writer, told.append)
-    make.run()
-    make.finished()
-    assert told == [make]
-    assert make.is_out_of_space is is_space
-    assert "no spare segment" in make.error
+    error = ensure_spare(stand.writer, stand.writer.next_number)
+    assert error is not None
+    assert error.errno == number
+    assert is_out_of_space(error) is is_space
+    assert stand.writer.spares == []
 
 
 def test_spares_of_an_earlier_run_are_used_and_those_too_many_or_of_another_size_go() -> None:
@@ -41,10 +46,8 @@ def test_spares_of_an_earlier_run_are_used_and_those_too_many_or_of_another_size
     assert len(stand.files.list(DIRECTORY)) == 2
 
 
-def discard(stand: WriterStand, *freed: Freed, now_ms: int = NOW_MS) -> list[str]:
-    work = Discard(stand.writer, stand.retention, list(freed), [], now_ms, lambda work: None)
-    work.run()
-    return work.errors
+def discarding(stand: WriterStand, *freed: Freed, now_ms: int = NOW_MS) -> list[str]:
+    return discard(stand.writer, stand.retention, list(freed), [], now_ms).errors
 
 
 def test_freed_segments_become_spares_until_there_are_two() -> None:
@@ -53,7 +56,7 @@ def test_freed_segments_become_spares_until_there_are_two() -> None:
         stand.write(220)
     ends = dict(stand.live)
     freed = [Freed(number, ends[number], 4096, NOW_MS) for number in (1, 2, 3)]
-    assert discard(stand, *freed) == []
+    assert discarding(stand, *freed) == []
     assert len(stand.writer.spares) == 2
     assert [name for name in stand.files.list(DIRECTORY) if name.endswith(".log")] == [
         f"{4:016x}.log"
@@ -64,7 +67,7 @@ def test_a_segment_of_another_size_is_unlinked() -> None:
     stand = WriterStand()
     stand.write(1000)
     stand.write(1)
-    assert discard(stand, Freed(1, stand.live[0][1], 20_000, NOW_MS)) == []
+    assert discarding(stand, Freed(1, stand.live[0][1], 20_000, NOW_MS)) == []
     assert stand.writer.spares == []
 
 
@@ -73,7 +76,7 @@ def test_a_file_that_cannot_be_discarded_is_told_and_the_others_go() -> None:
     for _ in range(3):
         stand.write(220)
     stand.files.fail_next("rename", errno.EACCES)
-    errors = discard(stand, Freed(1, 0, 4096, NOW_MS), Freed(2, 0, 4096, NOW_MS))
+    errors = discarding(stand, Freed(1, 0, 4096, NOW_MS), Freed(2, 0, 4096, NOW_MS))
     assert errors == [f"{DIRECTORY}/{1:016x}.log: Permission denied"]
     assert len(stand.writer.spares) == 1
 
@@ -87,7 +90,7 @@ def retain(stand: WriterStand, age_s: int, limit_bytes: int) -> list[int]:
     ends = dict(stand.live)
     for number in (1, 2, 3):
         freed = Freed(number, ends[number], 4096, NOW_MS + 1000 * number)
-        assert discard(stand, freed, now_ms=NOW_MS + 4000) == []
+        assert discarding(stand, freed, now_ms=NOW_MS + 4000) == []
     return [segment.number for segment in stand.retention.segments]
 
 
@@ -129,11 +132,7 @@ def test_no_retention_touches_nothing() -> None:
 def test_the_end_cuts_the_tail_to_what_was_written_and_syncs_it() -> None:
     stand = WriterStand("interval")
     work = stand.write(5)
-    errors: list[str] = []
-    finish = Finish(stand.writer, errors.append)
-    finish.run()
-    finish.finished()
-    assert errors == [""]
+    assert finish(stand.writer) == ""
     stand.files.crash()
     octets = stand.files.content(f"{DIRECTORY}/{1:016x}.log")
     assert len(octets) == offset_of(work.position) + work.octets
@@ -143,11 +142,7 @@ def test_the_end_cuts_the_tail_to_what_was_written_and_syncs_it() -> None:
 def test_preparing_says_what_is_wrong() -> None:
     stand = WriterStand()
     stand.files.fail_next("sync_directory", errno.EACCES)
-    told: list[str] = []
-    prepare = Prepare(stand.writer, stand.retention, told.append)
-    prepare.run()
-    prepare.finished()
-    assert told == [f"{DIRECTORY}: Permission denied"]
+    assert prepare(stand.writer, stand.retention) == f"{DIRECTORY}: Permission denied"
 
 
 def test_a_spare_of_the_same_name_is_not_counted_twice() -> None:
@@ -161,7 +156,7 @@ def test_a_spare_of_the_same_name_is_not_counted_twice() -> None:
     stand.files.put(f"{DIRECTORY}/spare-{2:016x}", bytes(4096))
     stand.writer.spares.append(f"{DIRECTORY}/spare-{2:016x}")
     ends = dict(stand.live)
-    assert discard(stand, Freed(2, ends[2], 4096, NOW_MS)) == []
+    assert discarding(stand, Freed(2, ends[2], 4096, NOW_MS)) == []
     assert stand.writer.spares == [f"{DIRECTORY}/spare-{2:016x}"]
     for _ in range(2):
         assert not stand.write(220).error
@@ -173,7 +168,7 @@ def test_what_is_freed_goes_only_when_that_is_durable(sync: Sync) -> None:
     stand.write(220)
     stand.write(220)
     stand.write(1)
-    discard(stand, Freed(1, stand.live[0][1], 4096, NOW_MS))
+    discarding(stand, Freed(1, stand.live[0][1], 4096, NOW_MS))
     names = [each.name for each in stand.files.operations if each.path.startswith(DIRECTORY)]
     assert names.index("rename") > len(names) - 1 - names[::-1].index("sync")
 
@@ -184,8 +179,7 @@ def test_what_a_cut_left_over_goes() -> None:
     stand.files.put(f"{DIRECTORY}/{9:016x}.log", bytes(100))
     path = f"{DIRECTORY}/{1:016x}.log"
     leftovers = [(path, 80), (f"{DIRECTORY}/{9:016x}.log", 0), (f"{DIRECTORY}/gone", 0)]
-    work = Discard(stand.writer, stand.retention, [], leftovers, NOW_MS, lambda work: None)
-    work.run()
+    discarded = discard(stand.writer, stand.retention, [], leftovers, NOW_MS)
     assert len(stand.files.content(path)) == 80
     assert f"{9:016x}.log" not in stand.files.list(DIRECTORY)
-    assert work.errors == [f"{DIRECTORY}/gone: No such file or directory"]
+    assert discarded.errors == [f"{DIRECTORY}/gone: No such file or directory"]

@@ -16,7 +16,7 @@ from hareline.storage.journal.format.positions import (
 )
 from hareline.storage.journal.format.records import CLEAN_TIME
 from hareline.storage.journal.segment import make_spare
-from hareline.storage.journal.upkeep import Finish, MakeSpare
+from hareline.storage.journal.upkeep import ensure_spare, finish
 from hareline.storage.journal.writer import JournalWriter, Sync, SyncLater
 from tests.crash.forgetful_files import ForgetfulFiles
 from tests.support.writer_stand import DIRECTORY, NOW_MS, RECORD_BYTES, WriterStand
@@ -200,11 +200,7 @@ def test_after_a_failure_the_tail_is_left_as_it_is() -> None:
     stand = WriterStand()
     stand.write(5)
     before = list(stand.files.operations)
-    errors: list[str] = []
-    finish = Finish(stand.writer, errors.append, has_failed=True)
-    finish.run()
-    finish.finished()
-    assert errors == [""]
+    assert finish(stand.writer, has_failed=True) == ""
     assert stand.files.operations == before
     assert stand.files.open_files == 0
 
@@ -233,8 +229,7 @@ def test_a_batch_can_be_read_while_it_is_in_flight() -> None:
 def test_a_spare_is_used_for_the_next_segment() -> None:
     stand = WriterStand()
     stand.write(100)
-    make = MakeSpare(stand.writer, lambda work: None)
-    make.run()
+    assert ensure_spare(stand.writer, stand.writer.next_number) is None
     assert [name for name in stand.files.list(DIRECTORY) if name.startswith("spare-")]
     stand.files.fail_when(lambda each: errno.ENOSPC if each.name == "allocate" else None)
     stand.write(220)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import closing
 
 from hareline.queues.orders.priority import rabbitmq_level_reader
 from hareline.storage.journal.damage import Damage, Decision, Reporter
@@ -28,12 +29,6 @@ class NoDamage(Reporter):
     def on_damage(self, damage: Damage) -> Decision:
         raise AssertionError(damage)
 
-    def on_torn_tail(self, path: str, position: int, octets: int) -> None:
-        """The end of what a test has written."""
-
-    def on_progress(self, done_octets: int, all_octets: int) -> None:
-        """Nobody waits."""
-
 
 def scanned(
     journal: JournalBuilder, queues: Mapping[int, KnownQueue] = QUEUES
@@ -43,12 +38,9 @@ def scanned(
 
 
 def read_by(scan: LiveEntryScan, journal: JournalBuilder) -> LiveEntryScan:
-    reader = JournalReader(Files(), journal.directory, NoDamage())
-    try:
+    with closing(JournalReader(Files(), journal.directory, NoDamage())) as reader:
         for batch in reader.batches():
             scan.take(batch)
-    finally:
-        reader.close()
     return scan
 
 

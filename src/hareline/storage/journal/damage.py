@@ -6,7 +6,6 @@ The reader finds damage and asks its ``Reporter``: recovery answers by the optio
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from enum import Enum
 
@@ -74,22 +73,20 @@ class JournalDamaged(StoreError):
         self.damage = damage
 
 
-class Reporter(ABC):
-    """Receiver of what a reader reports while it reads a journal."""
+class Reporter:
+    """Receiver of what a reader reports while it reads a journal. This class skips all damage."""
 
     __slots__ = ()
 
-    @abstractmethod
     def on_damage(self, damage: Damage) -> Decision:
         """Return how to go on; called for each damaged stretch, in the order of the journal."""
+        return Decision.SKIP
 
-    @abstractmethod
     def on_torn_tail(self, path: str, position: int, octets: int) -> None:
         """The last batch was not written whole, so it was never durable: nothing is lost.
 
         ``octets``: what the batch should have had, or those of the file where its header is torn.
         """
 
-    @abstractmethod
     def on_progress(self, done_octets: int, all_octets: int) -> None:
         """Called after each piece that was read, and at the end."""

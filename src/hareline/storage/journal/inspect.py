@@ -1,6 +1,5 @@
 """A journal as people read it: a line for each record, and a report on the whole.
 
-Called by ``hareline journal dump`` and ``verify``, and by ``repair`` before and after. Reads only.
 Positions are written ``segment:offset``, both as the file has them: the number in hexadecimal
 digits, as in the file's name, the offset in decimal ones.
 """
@@ -11,9 +10,10 @@ import json
 from base64 import b64encode
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final
 
 from hareline.storage.journal.damage import Damage, Decision, Reporter
 from hareline.storage.journal.files import Files
@@ -41,20 +41,18 @@ from hareline.storage.journal.format.message import (
     MOVED,
     UNCOUNTED,
     WAS_DELIVERED,
+    MessageRecord,
     decode_message,
 )
 from hareline.storage.journal.format.positions import number_of_name, offset_of, segment_of
 from hareline.storage.journal.format.records import (
-    decode_checkpoint,
-    decode_clean,
-    decode_commit,
-    decode_cover,
-    decode_free,
-    decode_part,
-    decode_producers,
-    decode_return,
-    decode_settle,
+    DECODERS,
+    Checkpoint,
+    Part,
+    Producers,
+    Returned,
 )
+from hareline.storage.journal.live_segments import ReadSegment
 from hareline.storage.journal.reader import JournalReader, ReadBatch
 from hareline.storage.journal.search import Record
 
@@ -72,24 +70,15 @@ _MESSAGE_FLAGS: Final = {
 
 
 @dataclass(slots=True)
-class SegmentReport:
-    """``end``: where its last batch ends."""
-
-    number: int
-    path: str
-    size_bytes: int
-    end: int
-
-
-@dataclass(slots=True)
 class Report(Reporter):
-    """Findings of a whole pass over a journal; as a Reporter it always goes on.
+    """Findings of a whole pass over a journal. ``decision``: on all damage.
 
     ``kinds``: how many records of each. ``malformed``: (position, what) of records whose checksum
     is right and whose payload is invalid. ``torn``: (path, position, octets).
     """
 
-    segments: list[SegmentReport] = field(default_factory=list)
+    decision: Decision = Decision.SKIP
+    segments: list[ReadSegment] = field(default_factory=list)
     batches: int = 0
     kinds: Counter[int] = field(default_factory=Counter)
     damages: list[Damage] = field(default_factory=list)
@@ -103,13 +92,10 @@ class Report(Reporter):
 
     def on_damage(self, damage: Damage) -> Decision:
         self.damages.append(damage)
-        return Decision.SKIP
+        return self.decision
 
     def on_torn_tail(self, path: str, position: int, octets: int) -> None:
         self.torn.append((path, position, octets))
-
-    def on_progress(self, done_octets: int, all_octets: int) -> None:
-        """Not shown."""
 
     def lines(self) -> Iterator[str]:
         """The report, exact to the octet; the last line is the verdict."""
@@ -180,7 +166,7 @@ def verify(files: Files, directory: str, newest: int = 0) -> Report:
         for position, kind, payload in _all_records(batch):
             report.kinds[kind] += 1
             try:
-                _DESCRIPTIONS[kind](payload)
+                _describe(kind, payload)
             except MalformedRecord as error:
                 report.malformed.append((position, str(error)))
     return report
@@ -213,7 +199,7 @@ def dump(
         yield line(batch.position, "BATCH", about)
         for position, kind, payload in _all_records(batch):
             try:
-                about = _DESCRIPTIONS[kind](payload)
+                about = _describe(kind, payload)
                 if with_content and kind == MESSAGE:
                     about["content"] = b64encode(decode_message(payload).content).decode()
             except MalformedRecord as error:
@@ -236,16 +222,10 @@ def time_text(epoch_ms: int) -> str:
 
 
 def _batches(files: Files, directory: str, report: Report, newest: int) -> Iterator[ReadBatch]:
-    reader = JournalReader(files, directory, report, newest=newest)
-    try:
+    with closing(JournalReader(files, directory, report, newest=newest)) as reader:
         yield from reader.batches()
-        report.strays = list(reader.strays)
-        report.segments = [
-            SegmentReport(source.number, source.path, source.size_bytes, source.end)
-            for source in reader.live
-        ]
-    finally:
-        reader.close()
+        report.strays = reader.strays
+        report.segments = reader.live
 
 
 def _all_records(batch: ReadBatch) -> list[Record]:
@@ -271,8 +251,21 @@ def _text(value: object) -> str:
     return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else str(value)
 
 
-def _describe_message(payload: Payload) -> Fields:
-    record = decode_message(payload)
+def _describe(kind: int, payload: Payload) -> Fields:
+    """Return the fields of a record. Raises MalformedRecord."""
+    if kind == GAP:
+        return {"octets": len(payload)}
+    if kind == MESSAGE:
+        return _describe_message(decode_message(payload))
+    record = DECODERS[kind](payload)
+    if kind in _NUMBERS:
+        return {_NUMBERS[kind]: record}
+    if kind in _LISTS:
+        return {_LISTS[kind]: [each._asdict() for each in record]}
+    return _OTHERS[kind](record)
+
+
+def _describe_message(record: MessageRecord) -> Fields:
     exchange_end = 1 + record.address[0]
     about: Fields = {
         "exchange": record.address[1:exchange_end].decode("utf-8", "backslashreplace"),
@@ -296,16 +289,13 @@ def _describe_message(payload: Payload) -> Fields:
     return about
 
 
-def _describe_settle(payload: Payload) -> Fields:
-    return {"runs": [run._asdict() for run in decode_settle(payload)]}
-
-
-def _describe_return(payload: Payload) -> Fields:
-    entries = [
-        {"queue_id": each.queue_id, "offset": each.offset, **_describe_count(each.delivery_count)}
-        for each in decode_return(payload)
-    ]
-    return {"entries": entries}
+def _describe_return(entries: list[Returned]) -> Fields:
+    return {
+        "entries": [
+            {"queue_id": queue_id, "offset": offset, **_describe_count(delivery_count)}
+            for queue_id, offset, delivery_count in entries
+        ]
+    }
 
 
 def _describe_count(delivery_count: int) -> Fields:
@@ -315,16 +305,11 @@ def _describe_count(delivery_count: int) -> Fields:
     return fields
 
 
-def _describe_cover(payload: Payload) -> Fields:
-    return {"queues": [cover._asdict() for cover in decode_cover(payload)]}
+def _describe_clean(epoch_ms: int) -> Fields:
+    return {"time": time_text(epoch_ms)}
 
 
-def _describe_clean(payload: Payload) -> Fields:
-    return {"time": time_text(decode_clean(payload))}
-
-
-def _describe_checkpoint(payload: Payload) -> Fields:
-    checkpoint = decode_checkpoint(payload)
+def _describe_checkpoint(checkpoint: Checkpoint) -> Fields:
     about: Fields = {
         "void_before": position_text(checkpoint.void_position),
         "queues": [queue._asdict() for queue in checkpoint.queues],
@@ -334,21 +319,11 @@ def _describe_checkpoint(payload: Payload) -> Fields:
     return about
 
 
-def _describe_free(payload: Payload) -> Fields:
-    return {"segments": decode_free(payload)}
-
-
-def _describe_part(payload: Payload) -> Fields:
-    part = decode_part(payload)
+def _describe_part(part: Part) -> Fields:
     return {"transaction": part.transaction, "runs": [run._asdict() for run in part.runs]}
 
 
-def _describe_commit(payload: Payload) -> Fields:
-    return {"transactions": decode_commit(payload)}
-
-
-def _describe_producers(payload: Payload) -> Fields:
-    producers = decode_producers(payload)
+def _describe_producers(producers: Producers) -> Fields:
     return {
         "vhost": producers.vhost.decode("utf-8", "backslashreplace"),
         "whole": producers.is_whole,
@@ -363,21 +338,13 @@ def _describe_producers(payload: Payload) -> Fields:
     }
 
 
-def _describe_gap(payload: Payload) -> Fields:
-    return {"octets": len(payload)}
-
-
-_DESCRIPTIONS: Final[dict[int, Callable[[Payload], Fields]]] = {
-    MESSAGE: _describe_message,
-    SETTLE: _describe_settle,
+_NUMBERS: Final = {FREE: "segments", COMMIT: "transactions"}
+_LISTS: Final = {SETTLE: "runs", COVER: "queues"}
+_OTHERS: Final[dict[int, Callable[[Any], Fields]]] = {
     RETURN: _describe_return,
-    COVER: _describe_cover,
     CLEAN: _describe_clean,
     CHECKPOINT: _describe_checkpoint,
-    FREE: _describe_free,
-    GAP: _describe_gap,
     PART: _describe_part,
-    COMMIT: _describe_commit,
     PRODUCERS: _describe_producers,
 }
 

@@ -70,9 +70,6 @@ class LossSurvey(Reporter):
             self._spans[-1].positions.append(damage.position)
         return Decision.SKIP
 
-    def on_torn_tail(self, path: str, position: int, octets: int) -> None:
-        """It was never durable."""
-
     def on_progress(self, done_octets: int, all_octets: int) -> None:
         self.has_progressed = True
 

@@ -6,7 +6,8 @@ anything else is a torn tail, or has been reported as damage to the ``Reporter``
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from functools import partial
 from typing import Final, NamedTuple
 
 from hareline.storage.journal.damage import Damage, Decision, JournalDamaged, Reporter
@@ -39,6 +40,39 @@ class ReadBatch(NamedTuple):
     is_whole: bool
     records: list[Record]
     gaps: Sequence[Record] = ()
+
+
+def whole_batches(
+    segment: Segment, at: int, read: Callable[[int, int], memoryview]
+) -> Iterator[ReadBatch]:
+    """Yield batches from offset ``at`` on, up to the first octets that are not a whole one.
+
+    ``read``: returns a large piece from an offset on, with as many octets as are asked for if they
+    are there.
+    """
+    seed = segment.seed
+    first = position_of(segment.number, 0)
+    window = memoryview(b"")
+    base = at
+    while True:
+        if at + BATCH_SIZE > base + len(window):
+            window, base = read(at, BATCH_SIZE), at
+        batch = decode_batch(window, at - base, seed)
+        if batch is None or batch.position != first + at:
+            return
+        end = at + BATCH_SIZE + batch.octets
+        if end > base + len(window):
+            window, base = read(at, end - at), at
+            if end > base + len(window):
+                return
+        gaps: list[Record] = []
+        records, count, stop = parse_records(
+            window, at - base + BATCH_SIZE, end - base, seed, first + base, gaps
+        )
+        if stop != end - base or count != batch.records:
+            return
+        yield ReadBatch(first + at, first + end, batch.durable, batch.time_ms, True, records, gaps)
+        at = end
 
 
 class JournalReader:
@@ -101,41 +135,12 @@ class JournalReader:
             return
         at = segment.header.size_bytes
         while at >= 0:
-            for batch in self._whole_batches(source, segment, at):
+            for batch in whole_batches(segment, at, partial(self._window, segment, source.limit)):
                 at = offset_of(batch.end)
                 yield batch
             at = yield from self._mend(index, segment, at)
 
-    def _whole_batches(self, source: ReadSegment, segment: Segment, at: int) -> Iterator[ReadBatch]:
-        """Yield batches from offset ``at`` on, up to the first octets that are not a whole one."""
-        limit = source.limit
-        seed = segment.seed
-        first = position_of(segment.number, 0)
-        window = memoryview(b"")
-        base = at
-        while True:
-            if at + BATCH_SIZE > base + len(window):
-                window, base = self._window(segment, at, BATCH_SIZE, limit), at
-            batch = decode_batch(window, at - base, seed)
-            if batch is None or batch.position != first + at:
-                return
-            end = at + BATCH_SIZE + batch.octets
-            if end > base + len(window):
-                window, base = self._window(segment, at, end - at, limit), at
-                if end > base + len(window):
-                    return
-            gaps: list[Record] = []
-            records, count, stop = parse_records(
-                window, at - base + BATCH_SIZE, end - base, seed, first + base, gaps
-            )
-            if stop != end - base or count != batch.records:
-                return
-            yield ReadBatch(
-                first + at, first + end, batch.durable, batch.time_ms, True, records, gaps
-            )
-            at = end
-
-    def _window(self, segment: Segment, at: int, wanted: int, limit: int) -> memoryview:
+    def _window(self, segment: Segment, limit: int, at: int, wanted: int) -> memoryview:
         """Read a large piece from ``at`` on, with ``wanted`` octets if there are as many."""
         size = min(max(wanted, self._chunk_bytes), limit - at)
         if size <= 0:

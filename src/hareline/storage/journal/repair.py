@@ -8,6 +8,7 @@ is destroyed: files that change are written again, and the old ones moved into a
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Final
 from zlib import crc32
@@ -60,52 +61,35 @@ class Repair:
         return bool(self.rewrites or self.moves)
 
 
-class _Surveyor(Report):
-    """Notes all damage; answers with the given decision."""
-
-    __slots__ = ("decision",)
-
-    def __init__(self, decision: Decision) -> None:
-        super().__init__()
-        self.decision = decision
-
-    def on_damage(self, damage: Damage) -> Decision:
-        super().on_damage(damage)
-        return self.decision
-
-
 def plan(files: Files, directory: str, way: Decision, newest: int = 0) -> Repair:
     """Return what a repair would do, without a change.
 
     ``way``: SKIP or TRUNCATE. ``newest``: see JournalReader. Raises OSError, UnsupportedVersion,
     and StoreError where SKIP has no room for its GAP record.
     """
-    surveyor = _Surveyor(way)
+    report = Report(decision=way)
     repair = Repair(directory)
-    reader = JournalReader(files, directory, surveyor, newest=newest)
-    sources = {source.number: source for source in reader.live}
-    ends = {source.number: source.end for source in reader.live}
     dropped = 0
-    try:
+    with closing(JournalReader(files, directory, report, newest=newest)) as reader:
+        sources = {source.number: source for source in reader.live}
+        ends = {source.number: source.end for source in reader.live}
         batches = [batch.position for batch in reader.batches() if batch.is_whole]
         batches.append(reader.cut_position)  # a torn tail stays one: nothing of it may come back
-        if not surveyor.damages:
+        if not report.damages:
             return repair
-        for damage in surveyor.damages:
+        for damage in report.damages:
             repair.lines.append(str(damage))
         if way is Decision.SKIP:
-            _plan_skip(files, repair, sources, ends, surveyor.damages, batches)
+            _plan_skip(files, repair, sources, ends, report.damages, batches)
             # A batch in what the torn tail takes along would still say what was durable before it.
             paths = {source.path for source in sources.values()}
             repair.moves += [path for path in reader.strays if path in paths]
         else:
-            dropped = surveyor.damages[0].cut_position
+            dropped = report.damages[0].cut_position
             _plan_cut(files, repair, reader, newest)
-    finally:
-        reader.close()
     if way is Decision.TRUNCATE:
         repair.lines += _dropped_lines(files, directory, dropped, newest)
-    repair.lines += lost_lines(surveyor.damages)
+    repair.lines += lost_lines(report.damages)
     for rewrite in repair.rewrites:
         repair.lines.append(f"{rewrite.path}: written again")
     for path in repair.moves:
@@ -310,16 +294,13 @@ def _dropped_lines(files: Files, directory: str, cut_position: int, newest: int)
     """Records behind the cut that could be read."""
     report = Report()
     records = entries = 0
-    reader = JournalReader(files, directory, report, newest=newest)
-    try:
+    with closing(JournalReader(files, directory, report, newest=newest)) as reader:
         for batch in reader.batches():
             if batch.position < cut_position:
                 continue
             records += len(batch.records)
             for _, kind, payload in batch.records:
                 entries += len(decode_entries(payload)) if kind == MESSAGE else 0
-    finally:
-        reader.close()
     cut = next((each for each in report.damages if each.cut_position == cut_position), None)
     octets = cut.cut_octets if cut is not None else 0
     yield (

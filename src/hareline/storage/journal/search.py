@@ -6,7 +6,7 @@ What is found has a right checksum, under the seed of its segment.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 from zlib import crc32
 
@@ -16,22 +16,13 @@ from hareline.storage.journal.format.frame import (
     BATCH_MAGIC,
     BATCH_MAGIC_OFFSET,
     BATCH_SIZE,
-    CHECKPOINT,
-    CLEAN,
-    COMMIT,
-    COVER,
-    FREE,
     GAP,
     KIND_NAMES,
     LAST_KIND,
     MESSAGE,
-    PART,
-    PRODUCERS,
     RECORD_HEAD,
     RECORD_OVERHEAD,
     RECORD_PREFIX,
-    RETURN,
-    SETTLE,
     Batch,
     MalformedRecord,
     decode_batch,
@@ -39,35 +30,13 @@ from hareline.storage.journal.format.frame import (
 from hareline.storage.journal.format.header import HEADER_SIZE_MIN, SegmentHeader
 from hareline.storage.journal.format.message import ENTRY, MESSAGE_HEAD
 from hareline.storage.journal.format.positions import offset_of, position_of, segment_of
-from hareline.storage.journal.format.records import (
-    decode_checkpoint,
-    decode_clean,
-    decode_commit,
-    decode_cover,
-    decode_free,
-    decode_part,
-    decode_producers,
-    decode_return,
-    decode_settle,
-)
+from hareline.storage.journal.format.records import DECODERS
 from hareline.storage.journal.segment import Segment
 
 _WINDOW_BYTES: Final = 4 << 20
 _PREFIX: Final = RECORD_PREFIX.size
 
 Record = tuple[int, int, memoryview]  # position, kind, payload
-
-_DECODERS: Final[dict[int, Callable[[memoryview], object]]] = {
-    SETTLE: decode_settle,
-    RETURN: decode_return,
-    COVER: decode_cover,
-    CLEAN: decode_clean,
-    CHECKPOINT: decode_checkpoint,
-    FREE: decode_free,
-    PART: decode_part,
-    COMMIT: decode_commit,
-    PRODUCERS: decode_producers,
-}
 
 # Three octets of a length below 2**28, its last, a checksum, and a kind.
 _MAYBE_RECORD: Final = re.compile(rb"(?s)(?=...[\x00-\x0f]....[\x02-\x0c])")
@@ -281,7 +250,7 @@ def _diagnosis(octets: memoryview, at: int, valid: int, seed: int, base: int) ->
 
 def _looks_like(kind: int, payload: memoryview) -> bool:
     """True if a record of this kind may have had this payload."""
-    decode = _DECODERS.get(kind)
+    decode = DECODERS.get(kind)
     if decode is None:
         return kind == GAP
     try:

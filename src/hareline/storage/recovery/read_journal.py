@@ -7,9 +7,10 @@ then the listener is told exactly what.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping
+from contextlib import closing
 
 from hareline.errors import StoreError
-from hareline.storage.journal.damage import Decision, JournalDamaged
+from hareline.storage.journal.damage import Decision, JournalDamaged, Reporter
 from hareline.storage.journal.files import Files
 from hareline.storage.journal.format.positions import number_of_name
 from hareline.storage.journal.loss import LossSurvey
@@ -57,44 +58,42 @@ class JournalRecovery:
         self._files.make_directory(self._directory)
         names = self._names()
         scan, reports = self._scan, self._reports
-        reader = JournalReader(self._files, self._directory, reports, newest=self._newest)
         try:
-            numbers = [source.number for source in reader.live]
-            for batch in reader.batches():
-                if batch.gaps:
-                    scan.on_left_out()
-                scan.take(batch)
-                if reports.has_progressed:
-                    reports.has_progressed = False
-                    yield
-            yield from self._report_damages()
-            self._tidy(reader)
-            self._fill_state(reader, scan)
+            with closing(self._reader(reports)) as reader:
+                numbers = [source.number for source in reader.live]
+                for batch in reader.batches():
+                    if batch.gaps:
+                        scan.on_left_out()
+                    scan.take(batch)
+                    if reports.has_progressed:
+                        reports.has_progressed = False
+                        yield
+                yield from self._report_damages()
+                self._tidy(reader)
+                self._fill_state(reader, scan)
         except JournalDamaged as error:
             yield from self._report_damages()
             raise StoreError(
                 f"{error}; {reports.loss_by(error.damage)}. To start without that, set "
                 'journal.on_corruption to "skip" or "truncate"'
             ) from error
-        finally:
-            reader.close()
         self.state.next_segment = max([0, *names, *numbers]) + 1
+
+    def _reader(self, reporter: Reporter) -> JournalReader:
+        return JournalReader(self._files, self._directory, reporter, newest=self._newest)
 
     def _report_damages(self) -> Iterator[None]:
         """Report all damage; if some does not show what it held, another pass finds a bound."""
         reports = self._reports
         if not all(damage.is_exhaustive for damage in reports.damages):
             survey = LossSurvey(self._queues)
-            reader = JournalReader(self._files, self._directory, survey, newest=self._newest)
-            try:
+            with closing(self._reader(survey)) as reader:
                 survey.segments = [source.number for source in reader.live]
                 for batch in reader.batches():
                     survey.take(batch)
                     if survey.has_progressed:
                         survey.has_progressed = False
                         yield
-            finally:
-                reader.close()
             reports.losses = survey.losses()
         reports.report_damages()
 

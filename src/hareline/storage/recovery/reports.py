@@ -177,9 +177,6 @@ class RecoveryReports(Reporter):
         queue = self._queues.get(queue_id)
         return "a queue that is deleted" if queue is None else queue.name
 
-    def on_torn_tail(self, path: str, position: int, octets: int) -> None:
-        """Not worth a report: no client had a confirm for it."""
-
     def on_progress(self, done_octets: int, all_octets: int) -> None:
         self.has_progressed = True
         self._octets = all_octets

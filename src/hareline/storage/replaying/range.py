@@ -11,6 +11,7 @@ from array import array
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterator, Sequence
+from functools import partial
 from heapq import merge
 from itertools import islice
 from typing import Final, NamedTuple
@@ -35,7 +36,8 @@ from hareline.storage.journal.format.positions import (
     position_of,
     segment_of,
 )
-from hareline.storage.journal.search import Record, find_batches, open_segment, parse_records
+from hareline.storage.journal.reader import whole_batches
+from hareline.storage.journal.search import Record, find_batches, open_segment
 from hareline.storage.journal.segment import Segment, read_record, segment_path
 from hareline.storage.journal.upkeep import RETAINED_FOLDER
 
@@ -198,30 +200,23 @@ class ReplayRange:
     def _batches(self, segment: Segment) -> Iterator[list[Record]]:
         """Yield the records of each whole batch; damage between them is noted."""
         end, is_end_known = self._end_of(segment)
-        seed, first = segment.seed, position_of(segment.number, 0)
-        at = base = segment.header.size_bytes
-        window = memoryview(b"")
-        while at < end:
-            if at + BATCH_SIZE > base + len(window):
-                window, base = self._window(segment, at, BATCH_SIZE, end), at
-            batch = decode_batch(window, at - base, seed)
-            if batch is None or batch.position != first + at:
-                following = self._behind(segment, at, end) if is_end_known else end
-                if is_end_known:
-                    self._complain(f"{segment.path}, offset {at}: {following - at} octets damaged")
-                at = following
-                continue
-            stop = at + BATCH_SIZE + batch.octets
-            if stop > base + len(window):
-                window, base = self._window(segment, at, stop - at, end), at
-            records, count, read = parse_records(
-                window, at - base + BATCH_SIZE, min(stop - base, len(window)), seed, first + base
-            )
-            if read == stop - base and count == batch.records:
-                yield records
-            elif is_end_known:
-                self._complain(f"{segment.path}, offset {at}: a damaged batch")
-            at = stop
+        at = segment.header.size_bytes
+        read = partial(self._window, segment, end)
+        while True:
+            for whole in whole_batches(segment, at, read):
+                at = offset_of(whole.end)
+                yield whole.records
+            batch = decode_batch(read(at, BATCH_SIZE), 0, segment.seed)
+            if batch is not None and batch.position == position_of(segment.number, at):
+                following, problem = at + BATCH_SIZE + batch.octets, "a damaged batch"
+            elif at < end and is_end_known:
+                following = self._behind(segment, at, end)
+                problem = f"{following - at} octets damaged"
+            else:
+                return
+            if is_end_known:
+                self._complain(f"{segment.path}, offset {at}: {problem}")
+            at = following
 
     def _end_of(self, segment: Segment) -> tuple[int, bool]:
         """Return where reading stops, and whether batches are known to go on up to there."""
@@ -238,8 +233,8 @@ class ReplayRange:
         found = next(find_batches(self._files, segment, at + 1, end, segment.seed), None)
         return end if found is None else offset_of(found.position)
 
-    def _window(self, segment: Segment, at: int, wanted: int, end: int) -> memoryview:
-        size = min(max(wanted, _WINDOW_BYTES), end - at)
+    def _window(self, segment: Segment, end: int, at: int, wanted: int) -> memoryview:
+        size = max(min(max(wanted, _WINDOW_BYTES), end - at), 0)
         return memoryview(self._files.read(segment.fd, size, at))
 
     def _note(self, records: list[Record]) -> None:

@@ -7,16 +7,19 @@ PRODUCERS have a layout of their own. Decoders raise MalformedRecord.           
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from struct import Struct
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from hareline.storage.journal.format.frame import (
+    CHECKPOINT,
+    CLEAN,
     COMMIT,
     COVER,
     FREE,
     KIND_NAMES,
     PART,
+    PRODUCERS,
     RETURN,
     SETTLE,
     MalformedRecord,
@@ -197,3 +200,17 @@ def decode_producers(payload: bytes | memoryview) -> Producers:
             f"PRODUCERS record of {len(sequences)} producers with {len(payload)} octets"
         )
     return Producers(vhost, bool(flags & WHOLE), sequences)
+
+
+#: Kind of each record in this module to its decoder.
+DECODERS: Final[Mapping[int, Callable[[bytes | memoryview], Any]]] = {
+    SETTLE: decode_settle,
+    RETURN: decode_return,
+    COVER: decode_cover,
+    CLEAN: decode_clean,
+    CHECKPOINT: decode_checkpoint,
+    FREE: decode_free,
+    PART: decode_part,
+    COMMIT: decode_commit,
+    PRODUCERS: decode_producers,
+}

@@ -649,5 +649,10 @@ def publish_octets(
     return b"".join(parts)
 
 
+def numbered(count: int, first: int = 0) -> list[bytes]:
+    """Bodies that tell the order in which they were published."""
+    return [b"%d" % number for number in range(first, first + count)]
+
+
 def ids(method_class: type[Frame]) -> tuple[int, int]:
     return method_class.index >> 16, method_class.index & 0xFFFF

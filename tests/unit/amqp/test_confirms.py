@@ -1,4 +1,4 @@
-"""Publisher confirms: every publish once, in order, behind its return, and never after a close."""
+"""Publisher confirms: every publish once, in order, behind its return, never after a close."""
 
 from __future__ import annotations
 
@@ -238,3 +238,52 @@ def test_refusals_are_told_before_a_close(confirming: Peer) -> None:
         publish_octets(1, "full", b"1") + publish_octets(1, "k", exchange="nope")
     )
     assert [one.name for one in confirming.receive()] == ["basic.nack", "channel.close"]
+
+
+def test_counting_starts_with_the_first_publish_after_select(peer: Peer) -> None:
+    peer.declare("q")
+    peer.fill("q", b"1", b"2")
+    peer.call(1, commands.Confirm.Select)
+    peer.fill("q", b"3")
+    assert acks(peer) == [(1, False)]
+
+
+def test_select_twice_changes_nothing(confirming: Peer) -> None:
+    confirming.fill("q", b"1")
+    assert acks(confirming) == [(1, False)]
+    confirming.call(1, commands.Confirm.Select)
+    confirming.fill("q", b"2")
+    assert acks(confirming) == [(2, False)]
+
+
+def test_select_without_an_answer(peer: Peer) -> None:
+    peer.send(1, commands.Confirm.Select, nowait=True)
+    peer.expect_nothing()
+    peer.publish(1, "q")
+    assert acks(peer) == [(1, False)]
+
+
+def test_a_channel_in_confirm_mode_cannot_become_transactional(confirming: Peer) -> None:
+    assert confirming.refused(1, commands.Tx.Select) == (
+        406,
+        "PRECONDITION_FAILED - cannot switch from confirm to tx mode",
+    )
+
+
+def test_a_transactional_channel_cannot_confirm(peer: Peer) -> None:
+    peer.call(1, commands.Tx.Select)
+    assert peer.refused(1, commands.Confirm.Select) == (
+        406,
+        "PRECONDITION_FAILED - cannot switch from tx to confirm mode",
+    )
+
+
+def test_a_reopened_channel_is_not_in_confirm_mode(confirming: Peer) -> None:
+    confirming.send_octets(
+        publish_octets(1, "q", b"x")
+        + encode_method(1, commands.Channel.Close)
+        + encode_method(1, commands.Channel.Open)
+        + publish_octets(1, "q", b"x")
+    )
+    names = [one.name for one in confirming.receive()]
+    assert names == ["basic.ack", "channel.close-ok", "channel.open-ok"]

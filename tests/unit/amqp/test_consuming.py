@@ -10,13 +10,9 @@ from hareline.amqp import consuming
 from hareline.wire.methods import commands
 from hareline.wire.table import SignedInt
 
-from .peer import Peer, Received, SteppedBroker, publish_octets
+from .peer import Peer, Received, SteppedBroker, numbered, publish_octets
 
 BASIC, QUEUE = commands.Basic, commands.Queue
-
-
-def numbered(count: int) -> list[bytes]:
-    return [b"%d" % number for number in range(count)]
 
 
 def deliveries(peer: Peer) -> list[Received]:

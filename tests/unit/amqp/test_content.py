@@ -54,22 +54,6 @@ def test_what_was_cut_into_frames_comes_out_whole(
     assert not content.is_open
 
 
-def test_a_message_without_a_body_is_complete_with_its_header() -> None:
-    content = assembler()
-    assert content.add_header(header_payload(0))
-    _, octets, header_size, size = content.take(1)
-    assert (len(octets), size) == (header_size, 0)
-
-
-def test_an_empty_body_frame_in_the_middle_does_no_harm() -> None:
-    content = assembler()
-    assert not content.add_header(header_payload(2))
-    assert not content.add_body(b"")
-    assert not content.add_body(b"a")
-    assert not content.add_body(b"")
-    assert content.add_body(b"b")
-
-
 def test_the_next_content_starts_afresh() -> None:
     content = assembler()
     content.add_header(header_payload(5))

@@ -200,13 +200,6 @@ def test_recover_without_requeue_redelivers_everything_unacked(qpid: Peer) -> No
     assert [one.method.delivery_tag for one in received[1:]] == [4, 5]
 
 
-def test_recover_without_requeue_is_refused_to_others(peer: Peer) -> None:
-    assert peer.refused(1, BASIC.Recover, requeue=False) == (
-        540,
-        "NOT_IMPLEMENTED - requeue=false",
-    )
-
-
 @pytest.mark.row("M8")
 def test_a_reject_in_a_transaction_takes_effect_at_once(broker: SteppedBroker, qpid: Peer) -> None:
     qpid.declare("q")

@@ -10,13 +10,9 @@ from hareline.wire.methods import commands
 from hareline.wire.properties import Properties
 from hareline.wire.table import Table
 
-from .peer import Peer, SteppedBroker
+from .peer import Peer, SteppedBroker, numbered
 
 BASIC, CHANNEL = commands.Basic, commands.Channel
-
-
-def numbered(count: int, first: int = 0) -> list[bytes]:
-    return [b"%d" % number for number in range(first, first + count)]
 
 
 def delivered(peer: Peer, count: int, **arguments: object) -> int:

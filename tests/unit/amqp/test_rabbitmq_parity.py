@@ -45,13 +45,6 @@ def test_an_unknown_exchange_type_is_refused_before_rights_and_what_exists(
         ) == (406, "PRECONDITION_FAILED - unknown exchange type 'nope'")
 
 
-def test_no_name_of_the_systems_can_be_deleted_also_where_nothing_has_it(peer: Peer) -> None:
-    assert peer.refused(1, commands.Exchange.Delete, exchange="amq.nothing") == (
-        403,
-        "ACCESS_REFUSED - deletion of system exchange 'amq.nothing' in vhost '/' not allowed",
-    )
-
-
 AE = "alternate-exchange"
 
 
@@ -113,17 +106,6 @@ def test_an_argument_that_a_consumer_cannot_have_is_406(
         406,
         f"PRECONDITION_FAILED - invalid arg '{argument}' for queue 'q' in vhost '/'{reason}",
     )
-
-
-def test_an_argument_that_means_nothing_here_is_taken(peer: Peer) -> None:
-    peer.declare("q")
-    peer.subscribe("q", "t", arguments={"x-cancel-on-ha-failover": True, "x-anything": 1})
-
-
-def test_channels_are_counted_and_may_have_any_number(broker: SteppedBroker) -> None:
-    peer = broker.connect(channel_max=2, channels=[700, 65_535])
-    peer.send(1, commands.Channel.Open)
-    assert peer.refusal().code == 530
 
 
 # ------------------------------------------------------------------ the order of deliveries

@@ -8,13 +8,9 @@ from hypothesis import strategies as st
 
 from hareline.wire.methods import Frame, commands
 
-from .peer import Peer, SteppedBroker
+from .peer import Peer, SteppedBroker, numbered
 
 BASIC = commands.Basic
-
-
-def numbered(count: int) -> list[bytes]:
-    return [b"%d" % number for number in range(count)]
 
 
 @pytest.fixture

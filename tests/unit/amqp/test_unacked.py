@@ -34,34 +34,6 @@ def tags_of(entries: list[QueueEntry]) -> list[int]:
     return [cast("Entry", entry).tag for entry in entries]
 
 
-def test_a_tag_is_taken_once() -> None:
-    unacked = UnackedDeliveries()
-    filled(unacked, 1)
-    taken = unacked.take(1)
-    assert taken is not None
-    assert tags_of([taken]) == [1]
-    assert unacked.take(1) is None
-    assert (1 in unacked, len(unacked)) == (False, 0)
-
-
-def test_all_up_to_a_tag_come_in_order_without_those_already_taken() -> None:
-    unacked = UnackedDeliveries()
-    filled(unacked, *range(1, 8))
-    unacked.take(2)
-    unacked.take(5)
-    assert tags_of(unacked.take_up_to(6)) == [1, 3, 4, 6]
-    assert list(unacked.entries) == [7]
-
-
-def test_take_all_leaves_nothing_and_the_next_tag_is_new() -> None:
-    unacked = UnackedDeliveries()
-    filled(unacked, 1, 2, 3)
-    assert tags_of(unacked.take_all()) == [1, 2, 3]
-    assert unacked.take_all() == []
-    filled(unacked, 4, 5)
-    assert tags_of(unacked.take_up_to(4)) == [4]
-
-
 def test_what_is_put_back_is_taken_again_in_its_order() -> None:
     unacked = UnackedDeliveries()
     filled(unacked, *range(1, 6))

@@ -10,10 +10,10 @@ import pytest
 
 from hareline.amqp.context import Limits
 from hareline.auth.permissions import Permissions
-from hareline.wire.methods import commands, encode_method
+from hareline.wire.methods import Frame, commands, encode_method
 from hareline.wire.properties import Properties
 
-from ..peer import Peer, Received, SteppedBroker, publish_octets
+from ..peer import Peer, Received, SteppedBroker, numbered, publish_octets
 
 BASIC, QUEUE = commands.Basic, commands.Queue
 
@@ -26,10 +26,6 @@ LOCKED = (
     "be originally declared on another connection or the exclusive property value does not match "
     "that of the original declaration."
 )
-
-
-def numbered(count: int) -> list[bytes]:
-    return [b"%d" % number for number in range(count)]
 
 
 def deliveries(peer: Peer) -> list[Received]:
@@ -86,8 +82,9 @@ def test_a_cancelled_tag_is_free_again(peer: Peer) -> None:
         peer.call(1, BASIC.Cancel, consumer_tag="t")
 
 
-def test_a_missing_queue_is_404(peer: Peer) -> None:
-    assert peer.refused(1, BASIC.Consume, queue="nope") == (
+@pytest.mark.parametrize("method_class", [BASIC.Consume, BASIC.Get, QUEUE.Purge])
+def test_a_missing_queue_is_404(peer: Peer, method_class: type[Frame]) -> None:
+    assert peer.refused(1, method_class, queue="nope") == (
         404,
         "NOT_FOUND - no queue 'nope' in vhost '/'",
     )
@@ -236,16 +233,6 @@ def test_a_priority_that_is_no_integer_is_406(peer: Peer, value: object, kind: s
         406,
         "PRECONDITION_FAILED - invalid arg 'x-priority' for queue 'q' in vhost '/': "
         f'"expected integer, got {kind}"',
-    )
-
-
-def test_an_argument_of_streams_is_406_on_another_queue(peer: Peer) -> None:
-    peer.declare("q")
-    refusal = peer.refused(1, BASIC.Consume, queue="q", arguments={"x-stream-offset": "first"})
-    assert refusal == (
-        406,
-        "PRECONDITION_FAILED - invalid arg 'x-stream-offset' for queue 'q' in vhost '/' of queue "
-        "type rabbit_classic_queue",
     )
 
 
@@ -451,16 +438,6 @@ def test_a_message_above_the_limit_of_octets_gets_through_alone(peer: Peer) -> N
     assert peer.bodies() == [b"y"]
 
 
-def test_octets_and_count_limit_together(peer: Peer) -> None:
-    peer.declare("q")
-    peer.call(1, BASIC.Qos, prefetch_size=100, prefetch_count=2)
-    peer.subscribe("q", "t")
-    peer.fill("q", *[b"x"] * 5)
-    assert len(deliveries(peer)) == 2
-    peer.ack(2, multiple=True)
-    assert len(deliveries(peer)) == 2
-
-
 def test_a_requeue_gives_its_octets_back(peer: Peer) -> None:
     peer.declare("q")
     peer.call(1, BASIC.Qos, prefetch_size=10)
@@ -529,13 +506,6 @@ def test_get_from_an_empty_queue_is_get_empty(peer: Peer) -> None:
     peer.declare("q")
     peer.send(1, BASIC.Get, queue="q")
     peer.expect(BASIC.GetEmpty)
-
-
-def test_get_of_a_missing_queue_is_404(peer: Peer) -> None:
-    assert peer.refused(1, BASIC.Get, queue="nope") == (
-        404,
-        "NOT_FOUND - no queue 'nope' in vhost '/'",
-    )
 
 
 def test_get_without_ack_settles_at_once(broker: SteppedBroker, peer: Peer) -> None:

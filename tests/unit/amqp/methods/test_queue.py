@@ -379,10 +379,6 @@ def test_purge_drops_what_is_ready_and_nothing_else(broker: SteppedBroker, peer:
     assert broker.queue("q").ready_bytes == 0
 
 
-def test_purge_of_a_missing_queue_is_404(peer: Peer) -> None:
-    assert peer.refused(1, QUEUE.Purge, queue="q") == (404, "NOT_FOUND - no queue 'q' in vhost '/'")
-
-
 @pytest.mark.parametrize("method_class", [QUEUE.Purge, QUEUE.Delete])
 def test_purge_and_delete_without_an_answer(peer: Peer, method_class: type[Frame]) -> None:
     peer.declare("q")

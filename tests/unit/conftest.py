@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from hareline.broker.vhost import VirtualHost
+from hareline.storage.interface import MessageStore
+from hareline.storage.memory import MemoryStore
 from tests.support.turns import ManualTurn
 from tests.support.vhosts import VhostStand, make_vhost
 from tests.unit.amqp.peer import Peer, SteppedBroker
@@ -27,8 +29,14 @@ def host() -> VhostStand:
 
 
 @pytest.fixture
-def broker() -> SteppedBroker:
-    return SteppedBroker()
+def store() -> MessageStore:
+    """Store of ``broker``; a module that needs another one replaces this fixture."""
+    return MemoryStore()
+
+
+@pytest.fixture
+def broker(store: MessageStore) -> SteppedBroker:
+    return SteppedBroker(store=store)
 
 
 @pytest.fixture

@@ -46,11 +46,6 @@ def clock() -> ManualClock:
 
 
 @pytest.fixture
-def turn() -> ManualTurn:
-    return ManualTurn()
-
-
-@pytest.fixture
 def shares(turn: ManualTurn, clock: ManualClock) -> Shares:
     return Shares(turn, clock)
 

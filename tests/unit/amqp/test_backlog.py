@@ -31,11 +31,6 @@ def store() -> FakeStore:
 
 
 @pytest.fixture
-def broker(store: FakeStore) -> SteppedBroker:
-    return SteppedBroker(store=store)
-
-
-@pytest.fixture
 def peer(broker: SteppedBroker, store: FakeStore) -> Peer:
     """Channel 1 is transactional, queue d is durable and has b"0" to b"2", t is empty."""
     peer = broker.connect(channels=(1, 2))

@@ -290,14 +290,14 @@ def test_duplicates_are_reported(broker: SteppedBroker, confirming: Peer) -> Non
 
 
 @pytest.fixture
-def store() -> FakeStore:
+def disk() -> FakeStore:
     return FakeStore()
 
 
 @pytest.fixture
-def durable(store: FakeStore) -> Peer:
+def durable(disk: FakeStore) -> Peer:
     """Channels 1 and 2 are in confirm mode; d is durable, t is not."""
-    peer = SteppedBroker(store=store).connect(channels=(1, 2))
+    peer = SteppedBroker(store=disk).connect(channels=(1, 2))
     peer.declare("d", durable=True)
     peer.declare("t")
     for channel in (1, 2):
@@ -306,52 +306,50 @@ def durable(store: FakeStore) -> Peer:
 
 
 def test_a_duplicate_is_confirmed_when_its_original_is_durable(
-    durable: Peer, store: FakeStore
+    durable: Peer, disk: FakeStore
 ) -> None:
     publish(durable, 0)
     durable.expect_nothing()
     publish(durable, 0, channel=2)
     durable.expect_nothing()
-    store.sync()
+    disk.sync()
     assert sorted(answers(durable.receive())) == ["ack 1", "ack 1"]
     publish(durable, 0, channel=2)
     assert answers(durable.receive()) == ["ack 2"]
-    assert store.sequences["/"].noted == [(b"p", 0)]
+    assert disk.sequences["/"].noted == [(b"p", 0)]
 
 
-def test_a_duplicate_of_what_failed_to_be_stored_is_refused(
-    durable: Peer, store: FakeStore
-) -> None:
+def test_a_duplicate_of_what_failed_to_be_stored_is_refused(durable: Peer, disk: FakeStore) -> None:
     publish(durable, 0)
     durable.broker.run_turns()
-    store.sync()
+    disk.sync()
     publish(durable, 1)
     publish(durable, 1, channel=2)
     durable.receive()
-    store.fail("broken")
+    disk.fail("broken")
     assert sorted(answers(durable.receive())) == ["nack 1", "nack 2"]
     publish(durable, 1, 0, channel=2)  # of 0 it is not known any more when it was durable
     assert answers(durable.receive()) == ["nack 3*"]
 
 
-def test_what_the_store_refuses_moves_nothing(durable: Peer, store: FakeStore) -> None:
-    store.refuse("full")
+def test_what_the_store_refuses_moves_nothing(durable: Peer, disk: FakeStore) -> None:
+    disk.refuse("full")
     publish(durable, 0)
     assert answers(durable.receive()) == ["nack 1"]
-    store.refuse("")
+    disk.refuse("")
     publish(durable, 0)
     durable.broker.run_turns()
-    store.sync()
+    disk.sync()
     assert answers(durable.receive()) == ["ack 2"]
     assert bodies(durable) == [0]
 
 
-def test_transient_messages_are_numbered_in_memory(durable: Peer, store: FakeStore) -> None:
+def test_transient_messages_are_numbered_in_memory(durable: Peer, disk: FakeStore) -> None:
     publish(durable, 0, 0, queue="t")
     publish(durable, 1, 1, mode=1)
     assert answers(durable.receive()) == ["ack 4*"]
     assert (bodies(durable, "t"), bodies(durable)) == ([0], [1])
-    assert store.sequences["/"].noted == []
+    assert disk.sequences["/"].noted == []
 
 
 # ------------------------------------------------------------------------------------ transactions

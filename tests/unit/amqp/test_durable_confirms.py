@@ -27,11 +27,6 @@ def store() -> FakeStore:
 
 
 @pytest.fixture
-def broker(store: FakeStore) -> SteppedBroker:
-    return SteppedBroker(store=store)
-
-
-@pytest.fixture
 def peer(broker: SteppedBroker) -> Peer:
     """Channel 1 is in confirm mode; queue d is durable, t is not."""
     peer = broker.connect()

@@ -19,11 +19,6 @@ def store() -> FakeStore:
     return FakeStore()
 
 
-@pytest.fixture
-def broker(store: FakeStore) -> SteppedBroker:
-    return SteppedBroker(store=store)
-
-
 def backlog(
     broker: SteppedBroker, store: FakeStore, *bodies: bytes, covers: int | None = 0
 ) -> FakeLedger:

@@ -21,11 +21,6 @@ def store() -> FakeStore:
 
 
 @pytest.fixture
-def broker(store: FakeStore) -> SteppedBroker:
-    return SteppedBroker(store=store)
-
-
-@pytest.fixture
 def peer(broker: SteppedBroker) -> Peer:
     """Channel 1 is transactional, channel 2 is not; queue d is durable and has three messages."""
     peer = broker.connect(channels=(1, 2))

@@ -55,11 +55,6 @@ class Tokens(AuthBackend):
 
 
 @pytest.fixture
-def broker() -> SteppedBroker:
-    return SteppedBroker()
-
-
-@pytest.fixture
 def tokens(broker: SteppedBroker) -> Tokens:
     tokens = Tokens()
     broker.context.logins.backends = (*broker.context.logins.backends, tokens)

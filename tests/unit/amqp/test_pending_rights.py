@@ -71,11 +71,6 @@ class Authority(Grants, AuthBackend):
 
 
 @pytest.fixture
-def broker() -> SteppedBroker:
-    return SteppedBroker()
-
-
-@pytest.fixture
 def authority(broker: SteppedBroker) -> Authority:
     authority = Authority()
     broker.context.logins.backends = (authority,)

@@ -16,7 +16,7 @@ from hareline.queues.orders.fifo import FifoOrder
 from hareline.queues.queue import Queue
 from tests.support.messages import make_message
 from tests.support.turns import ManualTurn
-from tests.support.vhosts import ME, declare, make_vhost
+from tests.support.vhosts import ME, declare
 
 MANY = AT_ONCE + 300 * PER_ITEM
 
@@ -88,16 +88,6 @@ def test_where_bindings_are_not_matched_one_by_one_all_of_them_go_at_once() -> N
     unbinding.release([Leaving(exchange, queue, bindings, {})])
     assert len(unbinding) == 0
     assert not list(exchange.match("", make_message()))
-
-
-@pytest.fixture
-def turn() -> ManualTurn:
-    return ManualTurn()
-
-
-@pytest.fixture
-def vhost(turn: ManualTurn) -> VirtualHost:
-    return make_vhost(turn)
 
 
 def bind_many(vhost: VirtualHost, queue: Queue, arguments: Mapping[str, object]) -> None:

@@ -19,11 +19,6 @@ from tests.support.vhosts import declare, declare_exchange, make_vhost
 LIMITED = {"x-max-length": 1, "x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}
 
 
-@pytest.fixture
-def stand() -> AuditStand:
-    return AuditStand()
-
-
 def event(word: str, **further: Any) -> Event:
     return {"event": word, "queue": "q", "exchange": "", "routing_key": "q", "size": 1, **further}
 

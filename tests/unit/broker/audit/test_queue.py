@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from hareline.broker.audit.queue import AuditedQueue
 from hareline.queues.core.audit_recorder import AUDIT_STREAM
 from hareline.queues.queue import Queue
@@ -14,11 +12,6 @@ from tests.support.consumers import RecordingConsumer
 from tests.support.messages import make_message
 from tests.support.turns import ManualTurn
 from tests.support.vhosts import declare, make_vhost
-
-
-@pytest.fixture
-def stand() -> AuditStand:
-    return AuditStand()
 
 
 def event(word: str, offset: int, size: int = 1, *, queue: str = "q", **further: Any) -> Event:

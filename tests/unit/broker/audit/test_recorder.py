@@ -21,11 +21,6 @@ from tests.support.stores import FakeDefinitions, FakeStore
 RETRY_MS = round(RETRY_S * 1000)
 
 
-@pytest.fixture
-def stand() -> AuditStand:
-    return AuditStand()
-
-
 def line(number: int, filler: str = "") -> str:
     return json.dumps({"event": "e", "number": number, "filler": filler})
 

@@ -67,7 +67,7 @@ $(CAN_AUDIT): $(INSTALL_INPUTS) | $(CAN_RUN)
 run: install-broker   ## Run the broker
 	$(VENV)/bin/hareline serve $(ARGS)
 
-check: lint           ## Check style, types, layers, unit tests and transcripts, in a minute or so
+check: lint           ## Check style, types, layers, unit tests and transcripts, in some minutes
 	$(PYTEST) -q -n auto --maxprocesses=8 $(QUICK_TESTS) $(ARGS)
 
 # It downloads no more than `make install` does: the clients of other languages are tried where

@@ -2,7 +2,8 @@
 
 The fields of ``QueueArguments`` are the rows of arguments that do something; those that RabbitMQ
 has and that mean nothing here follow them. Declarations, policies, changes at run time, forms, the
-HTTP API and exports all read the rows, so another argument is another row and nothing else.
+HTTP API and exports all read the rows, so another argument is another row, and its line in
+docs/queue-arguments.md. A reader that no row has yet needs its input in ``_INPUTS``.
 
 Names of Qpid are those of Broker-J (``QueueArgumentsConverter``).
 """
@@ -522,6 +523,7 @@ _RETRY: Final = "Retry by a queue with a TTL that dead-letters back."
 
 #: RabbitMQ's arguments that mean nothing here, since there is one node and one way to keep a queue.
 #: The value is checked and compared, because clients go by that.
+#: One of ours has a field, also if nothing reads it.
 _WITHOUT_EFFECT: Final = (
     Argument("x-dead-letter-strategy", _STRATEGY, _QUORUM, _ACCEPTED, "Dead-letter strategy",
         "at-least-once",

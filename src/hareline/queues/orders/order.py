@@ -124,7 +124,8 @@ class EntryOrder(metaclass=ABCMeta):
     def rank(self, entry: QueueEntry) -> Any:
         """The entry's place as a value: the smallest is next, no two are equal, it never changes.
 
-        For entries that have been added or held, in the ordering or not.
+        A whole number from 0, of which ``broker.operations.positions`` makes a text; SortedOrder
+        alone has another kind. For entries that have been added or held, in the ordering or not.
         """
 
     def walk(self, after: Any = None, *, is_backwards: bool = False) -> Iterator[list[QueueEntry]]:

@@ -116,6 +116,14 @@ def test_every_choice_is_taken_and_another_word_is_not(row: Argument) -> None:
         assert refuses(row, ["no such word"] if is_list else "no such word")
 
 
+def test_a_form_asks_for_what_the_example_is() -> None:
+    words = {"text", "choice", "list", "json"}
+    kinds = {bool: {"flag"}, str: words, dict: {"json"}, list: {"list"}}
+    numbers = {"integer", "number", "bytes", "duration_ms"}
+    wrong = [row.name for row in ROWS if row.input not in kinds.get(type(row.example), numbers)]
+    assert wrong == []
+
+
 @pytest.mark.parametrize("field", ["queue_type", "sort_order", "sort_type", "message_durability"])
 def test_choices_are_the_words_of_the_field(field: str) -> None:
     hint = get_type_hints(QueueArguments)[field]

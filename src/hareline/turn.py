@@ -11,13 +11,15 @@ it in ``work``, stop at ``WORK_PER_SHARE`` each, and wait in line for the next t
 them cannot make a turn long either: when it has read ``WORK_PER_TURN``, floods wait in line, and
 anything else has ``WORK_WHEN_FULL``.
 
+The ports below are no ABCs: compiled classes that inherit one would share its cache of isinstance.
+
 Invariant: exactly one later ``finish`` runs everything that is marked, and continues what waits in
 line.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Final
@@ -35,7 +37,7 @@ WORK_PER_ROUND: Final = 4 * WORK_PER_TURN
 DISPATCH_S: Final = 0.02
 
 
-class Receiving(ABC):
+class Receiving:
     """A connection that waits in line with the rest of what it read."""
 
     __slots__ = ()
@@ -45,7 +47,7 @@ class Receiving(ABC):
         """Handle more of what was read, up to a share."""
 
 
-class Dispatching(ABC):
+class Dispatching:
     """A queue, or a part of one, that has something to do at the end of the turn."""
 
     __slots__ = ()
@@ -55,7 +57,7 @@ class Dispatching(ABC):
         """Deliver what can be delivered, within a budget; True when the budget cut it short."""
 
 
-class Draining(ABC):
+class Draining:
     """A connection that has something to write at the end of the turn."""
 
     __slots__ = ()

@@ -30,7 +30,7 @@ it would fill the log.                                                          
 from __future__ import annotations
 
 import sys
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from math import ceil
 from typing import TYPE_CHECKING, Final
 
@@ -53,8 +53,11 @@ RESUME_PERCENT: Final = 80.0  # Broker-J: queue.queueFlowResumeLimit
 _NO_LIMIT: Final = sys.maxsize
 
 
-class StoppedPublisher(ABC):
-    """A publisher that waits for room in queues with the policy flow-control."""
+class StoppedPublisher:
+    """A publisher that waits for room in queues with the policy flow-control.
+
+    No ABC, as the ports of ``hareline.turn``.
+    """
 
     __slots__ = ()
 

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from hareline.administration.administration import Administration
-from hareline.administration.error import AdministrationError
+from hareline.administration.checks import AdministrationError
 
 __all__ = ["Administration", "AdministrationError"]

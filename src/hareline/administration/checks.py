@@ -1,19 +1,44 @@
-"""Checks of names and limits that several parts of the administration make.
+"""Refusals of an administrative change: checks of names and limits, with RabbitMQ's texts.
 
-Invariant: the texts are RabbitMQ's where it has one.
+Values in a text are terms of Erlang, cut so that it stays readable whatever was sent.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Final, Literal
 
-from hareline.administration.error import AdministrationError, bad_request
-from hareline.administration.terms import term
+from hareline.errors import HarelineError
 
 NAME_MAX_OCTETS: Final = 255
 DEPTH_MAX: Final = 100  # of JSON: what walks through it calls itself, and so do encoders
 _NUMBER_MAX: Final = 1 << 63
+_TEXT_MAX: Final = 200
+#: In RabbitMQ's JSON the value of a void; its imports refuse null.
+_UNDEFINED: Final = "undefined"
+
+#: ``conflict``: it is set elsewhere. ``protected``: it may not be deleted.
+Kind = Literal["bad_request", "not_found", "conflict", "protected"]
+
+
+class AdministrationError(HarelineError):
+    """Nothing has changed; ``reason`` says what was wrong and what to do."""
+
+    def __init__(self, kind: Kind, reason: str) -> None:
+        super().__init__(reason)
+        self.kind: Kind = kind
+        self.reason = reason
+
+
+def bad_request(reason: str) -> AdministrationError:
+    """The error for something that is not valid."""
+    return AdministrationError("bad_request", reason)
+
+
+def invalid(problem: str) -> AdministrationError:
+    """The error for a value that a component does not take, with RabbitMQ's heading."""
+    return bad_request(f"Validation failed\n\n{problem}\n")
 
 
 def check_name(kind: str, name: str) -> None:
@@ -64,6 +89,32 @@ def in_force(limit: int | None) -> int | None:
     return None if limit is None or limit < 0 else limit
 
 
-def invalid(problem: str) -> AdministrationError:
-    """The error for a value that a component does not take, with RabbitMQ's heading."""
-    return bad_request(f"Validation failed\n\n{problem}\n")
+def term(value: object) -> str:
+    """The value as ``~p`` prints it: ``<<"text">>``, ``1``, ``true``, ``[1,2]``, ``null``."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if value is None:
+        return "null"
+    if isinstance(value, str):
+        cut = value if len(value) <= _TEXT_MAX else value[:_TEXT_MAX] + "..."
+        return f'<<"{cut}">>'
+    if isinstance(value, Mapping):
+        return "[" + ",".join(f"{{{term(key)},{term(each)}}}" for key, each in value.items()) + "]"
+    if isinstance(value, list | tuple):
+        return "[" + ",".join(map(term, value)) + "]"
+    return str(value)
+
+
+def table_json(table: Mapping[str, object]) -> dict[str, object]:
+    """A field table as RabbitMQ shows it: a void is ``undefined``, and so is a NaN here."""
+    return {name: _value_json(value) for name, value in table.items()}
+
+
+def _value_json(value: object) -> object:
+    if value is None or (isinstance(value, float) and not math.isfinite(value)):
+        return _UNDEFINED
+    if isinstance(value, Mapping):
+        return table_json(value)
+    if isinstance(value, list | tuple):
+        return [_value_json(each) for each in value]
+    return value

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from hareline.administration.administration import Administration
 from hareline.administration.parameters import LIMITS_NAME, VHOST_LIMITS
-from hareline.administration.secrets import algorithm_name
+from hareline.administration.users import algorithm_name
 from hareline.amqp.context import Context
 from hareline.auth.users import User
 from hareline.broker.registry import RESERVED_PREFIX

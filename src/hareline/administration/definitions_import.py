@@ -17,14 +17,19 @@ from typing import Any, Final, NamedTuple, cast
 from hareline import events
 from hareline.administration.administration import Administration
 from hareline.administration.changes import INTERNAL
-from hareline.administration.checks import DEPTH_MAX, NAME_MAX_OCTETS, is_shallow
+from hareline.administration.checks import (
+    DEPTH_MAX,
+    NAME_MAX_OCTETS,
+    AdministrationError,
+    bad_request,
+    is_shallow,
+)
 from hareline.administration.definitions_export import (
     OF_BROKER,
     OPERATOR_POLICY,
     QUEUE_SETTINGS,
     queue_settings,
 )
-from hareline.administration.error import AdministrationError, bad_request
 from hareline.administration.parameters import COMPONENTS, VHOST_LIMITS
 from hareline.administration.policy_keys import WITHOUT_EFFECT
 from hareline.amqp.context import Context

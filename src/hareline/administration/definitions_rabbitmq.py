@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
+from hareline.administration.checks import table_json
 from hareline.administration.definitions_export import OPERATOR_POLICY, QUEUE_SETTINGS
 from hareline.administration.parameters import COMPONENTS, VHOST_LIMITS
 from hareline.administration.policy_keys import RABBITMQ_KEYS
-from hareline.administration.secrets import algorithm_name
-from hareline.administration.terms import table_json
+from hareline.administration.users import algorithm_name
 from hareline.auth.passwords import ALGORITHMS, DEFAULT_ALGORITHM
 from hareline.queues.declare.table import (
     BY_NAME,

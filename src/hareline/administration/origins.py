@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from hareline.administration.error import AdministrationError
+from hareline.administration.checks import AdministrationError
 from hareline.auth.users import User
 
 
@@ -93,9 +93,3 @@ class Origins:
             "conflict",
             f"{what}: set by {self.where} under {option}, so it can only be changed there",
         )
-
-
-def is_other_administrator(user: User, name: str) -> bool:
-    """True if this is an administrator of another name who can log in."""
-    can_log_in = bool(user.password_hash) or user.scram is not None
-    return user.name != name and can_log_in and "administrator" in user.tags

@@ -12,9 +12,13 @@ from __future__ import annotations
 from typing import Any, Final
 
 from hareline.administration.changes import INTERNAL, Changes
-from hareline.administration.checks import check_name, invalid
-from hareline.administration.error import AdministrationError, bad_request
-from hareline.administration.terms import term
+from hareline.administration.checks import (
+    AdministrationError,
+    bad_request,
+    check_name,
+    invalid,
+    term,
+)
 from hareline.administration.vhosts import Vhosts
 from hareline.storage.administration import GlobalParameterRecord, ParameterRecord
 

@@ -16,12 +16,17 @@ from typing import Final
 
 from hareline import events
 from hareline.administration.changes import INTERNAL, Changes
-from hareline.administration.checks import check_name, invalid, is_unicode
-from hareline.administration.error import AdministrationError, bad_request
+from hareline.administration.checks import (
+    AdministrationError,
+    bad_request,
+    check_name,
+    invalid,
+    is_unicode,
+    term,
+)
 from hareline.administration.policy_effects import Refresh
 from hareline.administration.policy_keys import check_definition, overlaid_by_policy
 from hareline.administration.policy_matching import NONE_APPLIED, Applied, Policy, VhostPolicies
-from hareline.administration.terms import term
 from hareline.amqp.context import Context
 from hareline.broker.exchanges.alternate import ALTERNATE_EXCHANGE
 from hareline.broker.exchanges.exchange import Exchange

@@ -14,8 +14,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from hareline.administration.checks import invalid, is_unicode
-from hareline.administration.terms import term
+from hareline.administration.checks import invalid, is_unicode, term
 from hareline.broker.exchanges.alternate import ALTERNATE_EXCHANGE
 from hareline.queues.declare import readers as read
 from hareline.queues.declare.arguments import overlaid

@@ -1,37 +1,47 @@
 """Users at run time: passwords, tags, permissions, topic permissions and limits.
 
-Called by ``management.api`` and by the import of definitions. It composes each user of the broker's
-``UserRegistry`` from what the settings say and what was set at run time, and has open connections
-take over the result.
-
-Invariant: the registry has exactly the users that the settings, or a record of their own, make.
+``Users`` composes each user of the broker's ``UserRegistry`` of what the settings and the records
+say, and has open connections take over the result.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Container, Generator, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
-from typing import Final
+from functools import partial
+from typing import Final, NamedTuple
 
 from hareline import events
 from hareline.administration.changes import INTERNAL, Changes
-from hareline.administration.checks import check_limit, check_name, in_force
-from hareline.administration.connection_changes import ConnectionChanges, is_administered
-from hareline.administration.error import AdministrationError, bad_request
-from hareline.administration.origins import Origins, is_other_administrator
-from hareline.administration.secrets import (
-    Secret,
-    algorithm_of,
-    derived_keys,
-    is_same,
-    secret_of,
+from hareline.administration.checks import (
+    AdministrationError,
+    bad_request,
+    check_limit,
+    check_name,
+    in_force,
 )
+from hareline.administration.origins import Origins
 from hareline.amqp.context import Context
 from hareline.amqp.ports import LiveConnection
-from hareline.auth.passwords import DEFAULT_ALGORITHM, check_hash
+from hareline.auth.backends import Workers
+from hareline.auth.passwords import (
+    DEFAULT_ALGORITHM,
+    KNOWN_ALGORITHMS,
+    NEW_ALGORITHM,
+    algorithm_of_hash,
+    check_hash,
+    hash_password,
+    verify_password,
+)
 from hareline.auth.permissions import Permissions, TopicPermissions
-from hareline.auth.scram import ScramKeys
+from hareline.auth.scram import ScramKeys, new_keys
+from hareline.auth.users import INTERNAL as INTERNAL_BACKEND
 from hareline.auth.users import User
+from hareline.errors import StoreError
+from hareline.events import Report
+from hareline.later import Job
 from hareline.patterns import check_pattern
 from hareline.storage.administration import (
     PermissionRecord,
@@ -45,6 +55,53 @@ RATES: Final = ("max-publish-rate", "max-publish-bytes-rate")
 #: RabbitMQ has the first two.
 USER_LIMITS: Final = ("max-connections", "max-channels", *RATES)
 _DELETED_AT_ONCE: Final = 20
+_PREFIX: Final = "rabbit_password_hashing_"  # before the name of an algorithm in RabbitMQ's JSON
+
+_Change = Callable[[LiveConnection], None]
+
+
+class Secret(NamedTuple):
+    """What is stored of a password. ``scram``: keys as text; empty: none can be made of it."""
+
+    password_hash: str
+    hashing: str
+    scram: str
+
+
+def secret_of(password: str, algorithm: str = NEW_ALGORITHM) -> Secret:
+    """What to store of a password. Takes long for argon2id, so a thread calls it."""
+    try:
+        scram = str(new_keys(password))
+    except ValueError:  # SASLprep prohibits it: it is good for the other mechanisms
+        scram = ""
+    return Secret(hash_password(password, algorithm), algorithm, scram)
+
+
+def algorithm_of(hashing: str | None, stored: str = "") -> str:
+    """Our name of the algorithm of a stored hash. Raises AdministrationError for an unknown one."""
+    if hashing is None:
+        return algorithm_of_hash(stored)
+    name = hashing.removeprefix(_PREFIX)
+    if name not in KNOWN_ALGORITHMS:
+        known = ", ".join(_PREFIX + each for each in KNOWN_ALGORITHMS)
+        raise bad_request(f"hashing_algorithm '{hashing}' is not known; known are: {known}")
+    return name
+
+
+def algorithm_name(hashing: str) -> str:
+    """RabbitMQ's name of one of our hashing algorithms."""
+    return _PREFIX + hashing
+
+
+def is_same(user: User, record: UserRecord, password: str | None) -> bool:
+    """True if this record asks for nothing but what the user is already."""
+    if set(user.tags) != set(record.tags):
+        return False
+    if password is not None:
+        return bool(user.password_hash) and verify_password(
+            password, user.password_hash, user.hashing
+        )
+    return user.password_hash == record.password_hash and user.hashing == record.hashing
 
 
 class Users:
@@ -70,17 +127,14 @@ class Users:
     # ------------------------------------------------------------------------- the registry
 
     def compose_all(self) -> None:
-        """Make the registry what settings and records say; connections take it over."""
+        """Bring the registry in line with settings and records."""
         there = {user.name for user in self._context.users}
         for name in sorted(there | self.origins.users.keys() | self._records.keys()):
             self._compose(name)
         self._report_default_users()
 
     def has_default_password(self, name: str) -> bool:
-        """True for a default user, whose password everybody knows.
-
-        One that was given a password at run time is no default any more.
-        """
+        """True for a default user that was given no password at run time: everybody knows it."""
         record = self._records.get(name)
         return (
             self.origins.are_users_default
@@ -90,17 +144,19 @@ class Users:
         )
 
     def _report_default_users(self) -> None:
-        """Say once that a default user can go, as soon as there is another administrator."""
+        """Say once that a default user can go, as soon as another administrator can log in."""
         for name in self.origins.users:
             if self._is_reported or not self.has_default_password(name):
                 continue
-            others = [each for each in self._context.users if is_other_administrator(each, name)]
-            if others:
-                self._is_reported = True
-                self._context.report(events.DEFAULT_USER_STAYS, user=name, other=others[0].name)
+            for user in self._context.users:
+                can_log_in = bool(user.password_hash) or user.scram is not None
+                if user.name != name and can_log_in and "administrator" in user.tags:
+                    self._is_reported = True
+                    self._context.report(events.DEFAULT_USER_STAYS, user=name, other=user.name)
+                    break
 
     def _compose(self, name: str) -> None:
-        """Make one user what it is now. A user that is gone takes its connections along."""
+        """Bring one user in line; a user that is gone takes its connections along."""
         registry = self._context.users
         user = self._composed(name)
         if user is None:
@@ -148,7 +204,7 @@ class Users:
         )
 
     def _base(self, name: str, record: UserRecord | None) -> User | None:
-        """What a user proves itself with, and its tags; None: there is no such user."""
+        """The user with its credentials and tags, without permissions; None if there is none."""
         origins = self.origins
         if origins.fixes_user(name):
             return origins.users[name]
@@ -206,14 +262,9 @@ class Users:
         before = self._records.get(name)
         if stored and before is not None and before.password_hash == stored:
             scram = before.scram
+        distinct = tuple(dict.fromkeys(tags))
         record = UserRecord(
-            name,
-            stored,
-            algorithm,
-            scram,
-            tuple(dict.fromkeys(tags)),
-            {} if before is None else before.limits,
-            is_own=True,
+            name, stored, algorithm, scram, distinct, self.limits(name), is_own=True
         )
         existing = self._context.users.lookup(name)
         if self.origins.fixes_user(name):
@@ -227,12 +278,9 @@ class Users:
             for permission in extra:
                 self._permissions.setdefault(name, {})[permission.vhost] = permission
             self._compose(name)
-            if existing is None:
-                self._changes.tell("user.created", by, name=name)
-            elif password is not None or password_hash is not None:
-                self._changes.tell("user.password.changed", by, name=name)
-            else:
-                self._changes.tell("user.password.cleared", by, name=name)
+            has_password = password is not None or password_hash is not None
+            what = "password.changed" if has_password else "password.cleared"
+            self._changes.tell(f"user.{'created' if existing is None else what}", by, name=name)
             if record.tags or existing is not None:
                 self._changes.tell("user.tags.set", by, name=name, tags=list(record.tags))
             self._report_default_users()
@@ -245,12 +293,7 @@ class Users:
         record, base = self._records.get(name), self.origins.users.get(name)
         if existing is None or base is None or (record is not None and record.is_own):
             return []
-        given = self._permissions.get(name, {})
-        return [
-            PermissionRecord(name, vhost, each.configure, each.write, each.read)
-            for vhost, each in base.permissions.items()
-            if vhost not in given
-        ]
+        return _permission_records(base, but=self._permissions.get(name, {}))
 
     def can_rehash(self, user: User) -> bool:
         """True if a record has the hash of this user, as it is here, and nothing is under way."""
@@ -284,12 +327,8 @@ class Users:
         Raises AdministrationError: there is none, or the settings name it.
         """
         self.lookup(name)
-        self._check_not_fixed(name)
-        self._delete((name,), by)
-
-    def _check_not_fixed(self, name: str) -> None:
-        if self.origins.fixes_user(name):
-            raise self.origins.user_is_fixed(name)
+        for _ in self.delete_all((name,), by=by):
+            continue
 
     def _delete(self, names: Sequence[str], by: str) -> None:
         gone: list[Record] = []
@@ -319,7 +358,8 @@ class Users:
         """
         there = [name for name in dict.fromkeys(names) if name in self._context.users]
         for name in there:
-            self._check_not_fixed(name)
+            if self.origins.fixes_user(name):
+                raise self.origins.user_is_fixed(name)
         for start in range(0, len(there), _DELETED_AT_ONCE):
             step = there[start : start + _DELETED_AT_ONCE]
             self._delete([name for name in step if name in self._context.users], by)
@@ -386,22 +426,13 @@ class Users:
 
     def _own(self, user: User, except_in: str, on_done: Callable[[], None]) -> None:
         """Write down the default user as it is, but for its permissions in this virtual host."""
-        scram = "" if user.scram is None else str(derived_keys(user))
-        limits = self._records[user.name].limits if user.name in self._records else {}
+        keys = user.scram
+        scram = "" if keys is None else str(keys if isinstance(keys, ScramKeys) else keys.derive())
+        tags, limits = tuple(user.tags), self.limits(user.name)
         record = UserRecord(
-            user.name,
-            user.password_hash,
-            user.hashing,
-            scram,
-            tuple(user.tags),
-            limits,
-            is_own=True,
+            user.name, user.password_hash, user.hashing, scram, tags, limits, is_own=True
         )
-        permissions = [
-            PermissionRecord(user.name, vhost, each.configure, each.write, each.read)
-            for vhost, each in user.permissions.items()
-            if vhost != except_in
-        ]
+        permissions = _permission_records(user, but=(except_in,))
 
         def apply() -> None:
             self._records[user.name] = record
@@ -500,7 +531,7 @@ class Users:
         self._put_limits(name, limits, "user.limits.set", by, **{limit: checked})
 
     def clear_limit(self, name: str, limit: str, *, by: str = INTERNAL) -> None:
-        """Lift one limit of a user; one that is not set is no error."""
+        """Lift one limit of a user, if it is set."""
         self.lookup(name)
         limits = {key: value for key, value in self.limits(name).items() if key != limit}
         self._put_limits(name, limits, "user.limits.cleared", by, limit=limit)
@@ -518,13 +549,20 @@ class Users:
 
         self._changes.write(apply, put=[record])
 
-    # ---------------------------------------------------------------------------------- below
-
     def _user_in(self, user: str, vhost: str) -> User:
         found = self._context.users.lookup(user)
         if found is None or vhost not in self._context.vhosts:
             raise bad_request("vhost_or_user_not_found")
         return found
+
+
+def _permission_records(user: User, but: Container[str]) -> list[PermissionRecord]:
+    """The permissions of a user as records, but for those in these virtual hosts."""
+    return [
+        PermissionRecord(user.name, vhost, each.configure, each.write, each.read)
+        for vhost, each in user.permissions.items()
+        if vhost not in but
+    ]
 
 
 def _check_patterns(what: str, **patterns: str) -> None:
@@ -536,3 +574,89 @@ def _check_patterns(what: str, **patterns: str) -> None:
             raise bad_request(
                 f"{what}: {right} pattern '{pattern}' is not a regular expression: it {problem}"
             ) from None
+
+
+class PasswordUpgrades:
+    """Slow hashes for users whose password is stored by a quick one, made at their next login.
+
+    RabbitMQ's definitions bring quick ones, and an import hashes passwords by them. A login is the
+    moment when the broker has the password; a thread computes the new hash. ``algorithm``: what
+    passwords are to be hashed by; called each time, for reloads.
+    """
+
+    def __init__(
+        self, users: Users, workers: Workers, algorithm: Callable[[], str], report: Report
+    ) -> None:
+        self._users = users
+        self._workers = workers
+        self._algorithm = algorithm
+        self._report = report
+        self._under_way: set[str] = set()
+
+    def on_proven(self, user: User, password: str) -> None:
+        """Have the password hashed again, which was right, if its hash is a quick one."""
+        if user.hashing == NEW_ALGORITHM or self._algorithm() != NEW_ALGORITHM:
+            return
+        if user.name in self._under_way or not self._users.can_rehash(user):
+            return
+        self._under_way.add(user.name)
+        work = partial(hash_password, password, NEW_ALGORITHM)
+        if not self._workers.submit("", work, partial(self._on_hashed, user)):
+            self._under_way.discard(user.name)  # the next login tries again
+
+    def _on_hashed(self, user: User, password_hash: str | None) -> None:
+        self._under_way.discard(user.name)
+        if password_hash is None:
+            return
+
+        def report() -> None:
+            self._report(events.PASSWORD_REHASHED, user=user.name, before=user.hashing)
+
+        with suppress(StoreError):  # the next login tries again
+            self._users.rehash(user, password_hash, NEW_ALGORITHM, report)
+
+
+# --------------------------------------------------------------------------------- open connections
+
+
+class ConnectionChanges(Job):
+    """Changes of users carried over to open connections, in their order, in shares of the turn.
+
+    As many as a share has time for follow at once, so that a user with ten thousand connections
+    makes no other client wait. One that is gone by then is left out.
+    """
+
+    __slots__ = ("_context", "_due", "_is_under_way")
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._due: deque[tuple[LiveConnection, _Change]] = deque()
+        self._is_under_way = False
+
+    def add(self, connections: Iterable[LiveConnection], change: _Change) -> None:
+        self._due.extend([(connection, change) for connection in connections])
+        if self._due and not self._is_under_way:
+            self._is_under_way = not self._context.shares.start(self, self._on_done)
+
+    def run(self, until_s: float) -> bool:
+        context, due = self._context, self._due
+        while due:
+            connection, change = due.popleft()
+            if connection in context.connections:
+                try:
+                    change(connection)
+                except BaseException:  # this run is lost, but the next change goes on
+                    self._is_under_way = False
+                    raise
+                if context.clock.running_s() >= until_s:
+                    break
+        return not due
+
+    def _on_done(self) -> None:
+        self._is_under_way = False
+
+
+def is_administered(connection: LiveConnection, name: str) -> bool:
+    """True if the user of this name that is administered here has logged in on the connection."""
+    user = connection.client.user
+    return user is not None and user.name == name and user.backend == INTERNAL_BACKEND

@@ -14,8 +14,13 @@ from collections.abc import Callable, Generator, Iterable, Mapping
 from typing import Final
 
 from hareline.administration.changes import INTERNAL, Changes
-from hareline.administration.checks import check_limit, check_name, in_force
-from hareline.administration.error import AdministrationError, bad_request
+from hareline.administration.checks import (
+    AdministrationError,
+    bad_request,
+    check_limit,
+    check_name,
+    in_force,
+)
 from hareline.administration.origins import Origins, VhostOrigin
 from hareline.amqp.context import Context
 from hareline.amqp.ports import LiveConnection

@@ -24,7 +24,7 @@ from hareline import events
 from hareline.administration import Administration, AdministrationError
 from hareline.administration.definitions_files import definition_files, read_definitions
 from hareline.administration.definitions_import import Import, report_import
-from hareline.administration.password_upgrades import PasswordUpgrades
+from hareline.administration.users import PasswordUpgrades
 from hareline.amqp.context import Context
 from hareline.amqp.unacked_watch import UnackedWatch
 from hareline.auth.backends import AuthChain, InternalBackend

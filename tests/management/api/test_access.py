@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hareline.administration.secrets import Secret, secret_of
+from hareline.administration.users import Secret, secret_of
 from hareline.management.api import users
 from tests.support.api_broker import OTHER, PASSWORD, ApiBroker, api_broker, api_settings
 

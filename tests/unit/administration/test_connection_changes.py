@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hareline.administration.connection_changes import ConnectionChanges
+from hareline.administration.users import ConnectionChanges
 from hareline.amqp.ports import LiveConnection
 from hareline.later import SHARE_S
 from tests.support.administered import Administered

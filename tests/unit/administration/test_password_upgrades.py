@@ -9,7 +9,7 @@ import pytest
 
 from hareline import events
 from hareline.administration.origins import Origins
-from hareline.administration.password_upgrades import PasswordUpgrades
+from hareline.administration.users import PasswordUpgrades
 from hareline.auth.passwords import hash_password, verify_password
 from hareline.auth.users import User
 from tests.support.administered import Administered

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hareline.administration.error import AdministrationError
+from hareline.administration.checks import AdministrationError
 from hareline.administration.policy_keys import (
     KEYS,
     WITHOUT_EFFECT,

@@ -6,8 +6,8 @@ from base64 import b64encode
 
 import pytest
 
-from hareline.administration.error import AdministrationError
-from hareline.administration.secrets import algorithm_name, algorithm_of, is_same, secret_of
+from hareline.administration.checks import AdministrationError
+from hareline.administration.users import algorithm_name, algorithm_of, is_same, secret_of
 from hareline.auth.passwords import verify_password
 from hareline.auth.scram import ScramKeys, derive_keys
 from hareline.auth.users import User

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hareline.administration.terms import term
+from hareline.administration.checks import term
 
 
 @pytest.mark.parametrize(

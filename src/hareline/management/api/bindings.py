@@ -16,7 +16,7 @@ from urllib.parse import quote_plus
 from pydantic import BaseModel
 from starlette.responses import Response
 
-from hareline.administration.terms import table_json
+from hareline.administration.checks import table_json
 from hareline.amqp.rights import require_passing_on
 from hareline.amqp.topology_methods import refuse_default_exchange
 from hareline.broker.exchanges.bindings import Binding, DestinationKind

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict
 from starlette.responses import Response
 
 from hareline import events
-from hareline.administration.terms import table_json
+from hareline.administration.checks import table_json
 from hareline.amqp.channel import Channel
 from hareline.amqp.connection import Connection
 from hareline.amqp.consuming import ChannelConsumer

@@ -13,7 +13,7 @@ from typing import Any, Final
 from pydantic import BaseModel, ConfigDict
 from starlette.responses import Response
 
-from hareline.administration.terms import table_json
+from hareline.administration.checks import table_json
 from hareline.amqp.rights import require_exchange_rights
 from hareline.amqp.topology_methods import clean_name, refuse_default_exchange
 from hareline.broker.exchange_types import exchange_class

@@ -21,8 +21,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeVar
 
 import orjson
 
-from hareline.administration.checks import is_shallow
-from hareline.administration.terms import table_json
+from hareline.administration.checks import is_shallow, table_json
 from hareline.amqp.context import Context
 from hareline.errors import ContentTooLarge, MalformedFrame, PreconditionFailed, StoreError
 from hareline.management.strict_json import encoded

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from pydantic import BaseModel
 from starlette.responses import Response
 
-from hareline.administration.secrets import algorithm_name, secret_of
+from hareline.administration.users import algorithm_name, secret_of
 from hareline.auth.passwords import hash_password
 from hareline.auth.permissions import Permissions
 from hareline.auth.users import User

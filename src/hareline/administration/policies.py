@@ -1,18 +1,17 @@
 """Policies: arguments for all queues and exchanges whose names match a pattern.
 
-Called by ``management.api`` and by the import of definitions; ``broker.live_arguments`` asks the
-``overlay`` of a virtual host what is in force for a queue. ``policy_matching`` finds the policies
-that concern an object, ``policy_keys`` says what they make of its arguments.
-
-Invariant: what is in force follows from the arguments and the policies alone; when these change, it
-is put in force in shares of the next turns.
+As in RabbitMQ one policy and one operator policy concern an object: of those that match its name,
+and that its type can follow, the one with the highest priority. A change is put in force in shares
+of the next turns. ``policy_keys`` says what a policy makes of the arguments of a queue.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Final
+from time import thread_time
+from typing import Final, Required, TypedDict, Unpack
 
 from hareline import events
 from hareline.administration.changes import INTERNAL, Changes
@@ -24,31 +23,255 @@ from hareline.administration.checks import (
     is_unicode,
     term,
 )
-from hareline.administration.policy_effects import Refresh
-from hareline.administration.policy_keys import check_definition, overlaid_by_policy
-from hareline.administration.policy_matching import NONE_APPLIED, Applied, Policy, VhostPolicies
+from hareline.administration.policy_keys import (
+    KEYS,
+    NONE_APPLIED,
+    Applied,
+    check_definition,
+    overlaid_by_policy,
+    smaller,
+)
 from hareline.amqp.context import Context
 from hareline.broker.exchanges.alternate import ALTERNATE_EXCHANGE
 from hareline.broker.exchanges.exchange import Exchange
 from hareline.broker.vhost import VirtualHost
 from hareline.errors import PreconditionFailed
-from hareline.patterns import check_pattern
+from hareline.later import Job
+from hareline.patterns import MATCH_S, Pattern, check_pattern
 from hareline.queues.declare.table import DEFAULT_QUEUE_TYPE
 from hareline.queues.queue import Queue
 from hareline.storage.administration import PolicyRecord
 
 APPLY_TO: Final = ("all", "exchanges", "queues", "classic_queues", "quorum_queues", "streams")
+NAME_S: Final = 0.02  # of processor time for one name, all policies together
+REMEMBERED_MAX: Final = 16_384  # names; all are forgotten when there are more
+SLOW_NAMES_MAX: Final = 10  # that a policy remembers and reports
 _PRIORITY_MAX: Final = 1 << 31
+_QUEUE_TYPES: Final = {
+    "classic": "classic_queues",
+    "quorum": "quorum_queues",
+    "stream": "streams",
+}
+
+
+@dataclass(slots=True)
+class Policy:
+    """A policy, ready to match.
+
+    A pattern that takes too long for a name does not match it. ``slow_names``: the first such
+    names; ``slow_count``: how many there are.
+    """
+
+    record: PolicyRecord
+    slow_names: list[str] = field(default_factory=list)
+    slow_count: int = 0
+    _pattern: Pattern = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Raises ValueError for a pattern that is not a regular expression."""
+        self._pattern = Pattern(self.record.pattern)
+
+    def is_for_queues(self, queue_type: str) -> bool:
+        """True if it concerns queues of this type, and they know all that it sets."""
+        record = self.record
+        if record.apply_to not in ("all", "queues", _QUEUE_TYPES[queue_type]):
+            return False
+        arguments = (KEYS[key].argument for key in record.definition)
+        return all(each is None or queue_type in each.queue_types for each in arguments)
+
+    @property
+    def is_for_exchanges(self) -> bool:
+        return self.record.apply_to in ("all", "exchanges") and not self.record.is_operator
+
+    def matches(self, name: str) -> bool:
+        """True if its pattern is found in the name. Raises TimeoutError."""
+        return self._pattern.is_in(name)
+
+    def matches_in_time(self, name: str) -> bool:
+        """As ``matches``; False for a name that takes too long, as where the policy is applied."""
+        try:
+            return self.matches(name)
+        except TimeoutError:
+            return False
+
+
+class VhostPolicies:
+    """Policies of a virtual host. What concerns a name is found once, until they change.
+
+    ``report``: told what is not applied, and why. ``used_s``: the processor time used so far, so
+    that a busy machine costs no policy.
+    """
+
+    __slots__ = ("_by_name", "_by_pair", "_by_priority", "_remembered", "_report", "_used_s")
+
+    def __init__(
+        self, report: Callable[[str, str], None], used_s: Callable[[], float] = thread_time
+    ) -> None:
+        self._report = report
+        self._used_s = used_s
+        self._by_name: dict[tuple[bool, str], Policy] = {}
+        self._by_priority: dict[bool, list[Policy]] = {}
+        self._remembered: dict[tuple[str | None, str], Applied] = {}  # None: an exchange
+        self._by_pair: dict[tuple[str | None, str | None], Applied] = {}
+
+    def place(self, policy: Policy) -> None:
+        """Put a policy in force, in the place of another of its name."""
+        self._by_name[policy.record.is_operator, policy.record.name] = policy
+        self._forget()
+
+    def remove(self, name: str, *, is_operator: bool) -> None:
+        del self._by_name[is_operator, name]
+        self._forget()
+
+    def lookup(self, name: str, *, is_operator: bool) -> Policy | None:
+        return self._by_name.get((is_operator, name))
+
+    def all(self, *, is_operator: bool) -> list[Policy]:
+        return [each for (kind, _), each in self._by_name.items() if kind == is_operator]
+
+    def __len__(self) -> int:
+        return len(self._by_name)
+
+    def _forget(self) -> None:
+        self._by_priority.clear()
+        self._remembered.clear()
+        self._by_pair.clear()
+
+    def applied(self, name: str, queue_type: str | None) -> Applied:
+        """The policies that concern a queue of this type, or an exchange (None)."""
+        remembered = self._remembered
+        applied = remembered.get((queue_type, name))
+        if applied is None:
+            if len(remembered) >= REMEMBERED_MAX:
+                remembered.clear()
+            # each kind has its own time, so that no policy keeps an operator's from its queues
+            applied = remembered[queue_type, name] = self._together(
+                self._first(queue_type, name, is_operator=False),
+                self._first(queue_type, name, is_operator=True),
+            )
+        return applied
+
+    def _first(
+        self, queue_type: str | None, name: str, *, is_operator: bool
+    ) -> PolicyRecord | None:
+        """The policy of the highest priority that concerns an object of this name and type."""
+        until_s = self._used_s() + NAME_S
+        for policy in self._in_order(is_operator):
+            is_for_it = policy.is_for_queues(queue_type) if queue_type else policy.is_for_exchanges
+            if not is_for_it:
+                continue
+            try:
+                if policy.matches(name):
+                    return policy.record
+            except TimeoutError:
+                self._note_slow(policy, name)
+            if self._used_s() > until_s:
+                self._report(
+                    f"policies of priority {policy.record.priority} and lower",
+                    f"patterns took {NAME_S * 1000:.0f} ms for '{name}', so those behind "
+                    f"'{policy.record.name}' were not looked at",
+                )
+                return None
+        return None
+
+    def _in_order(self, is_operator: bool) -> list[Policy]:
+        found = self._by_priority.get(is_operator)
+        if found is None:
+            found = self._by_priority[is_operator] = sorted(
+                self.all(is_operator=is_operator),
+                key=lambda policy: (-policy.record.priority, policy.record.name),
+            )
+        return found
+
+    def _together(self, policy: PolicyRecord | None, operator: PolicyRecord | None) -> Applied:
+        if policy is None and operator is None:
+            return NONE_APPLIED
+        pair = (policy and policy.name, operator and operator.name)
+        applied = self._by_pair.get(pair)
+        if applied is None:
+            definition = {} if policy is None else dict(policy.definition)
+            for name, value in ({} if operator is None else operator.definition).items():
+                is_both = KEYS[name].is_limit and name in definition
+                definition[name] = smaller(value, definition[name]) if is_both else value
+            applied = self._by_pair[pair] = Applied(policy, operator, definition)
+        return applied
+
+    def _note_slow(self, policy: Policy, name: str) -> None:
+        policy.slow_count += 1
+        if policy.slow_count > SLOW_NAMES_MAX:
+            return
+        problem = f"its pattern takes more than {MATCH_S * 1000:.0f} ms for '{name}'"
+        policy.slow_names.append(name)
+        if policy.slow_count == SLOW_NAMES_MAX:
+            problem += "; further names are not reported"
+        self._report(f"policy '{policy.record.name}'", problem)
+
+
+class _Refresh(Job):
+    """Policies put in force for all exchanges and queues of a virtual host.
+
+    ``refresh`` has one follow.
+    """
+
+    __slots__ = ("_context", "_is_over", "_refresh", "_vhost", "_waiting")
+
+    def __init__(
+        self,
+        vhost: VirtualHost,
+        context: Context,
+        refresh: Callable[[VirtualHost, Exchange | Queue], None],
+    ) -> None:
+        self._vhost = vhost
+        self._context = context
+        self._refresh = refresh
+        self._waiting: dict[Exchange | Queue, None] = {}
+        self._is_over = False
+        self.begin_again()
+
+    def goes_on_for(self, vhost: VirtualHost) -> bool:
+        return not self._is_over and self._vhost is vhost
+
+    def begin_again(self) -> None:
+        """Policies have changed: all have to follow again, those first that waited already."""
+        vhost = self._vhost
+        self._waiting.update(dict.fromkeys(vhost.exchanges.values()))
+        self._waiting.update(dict.fromkeys(vhost.queues.values()))
+
+    def run(self, until_s: float) -> bool:
+        self._is_over = True  # also by an error that nothing here expects
+        context, vhost, waiting = self._context, self._vhost, self._waiting
+        while waiting and context.vhosts.get(vhost.name) is vhost:
+            first = next(iter(waiting))
+            del waiting[first]
+            self._refresh(vhost, first)
+            if context.clock.running_s() >= until_s:
+                break
+        else:
+            return True
+        self._is_over = not waiting
+        return self._is_over
+
+
+class PolicyValues(TypedDict, total=False):
+    """The values of a policy as they were sent, not checked yet. ``priority``: 0 if left out.
+
+    ``apply_to``: "all" if left out.
+    """
+
+    pattern: Required[object]
+    definition: Required[object]
+    priority: object
+    apply_to: object
 
 
 class Policies:
-    """Of all virtual hosts."""
+    """Policies of all virtual hosts; ``live_arguments`` of each asks what is in force."""
 
     def __init__(self, context: Context, changes: Changes) -> None:
         self._context = context
         self._changes = changes
         self._by_vhost: dict[str, VhostPolicies] = {}
-        self._refreshing: dict[str, Refresh] = {}
+        self._refreshing: dict[str, _Refresh] = {}
         for record in changes.store.records(PolicyRecord):
             try:
                 policy = Policy(record)
@@ -67,7 +290,6 @@ class Policies:
     # -------------------------------------------------------------------------- what there is
 
     def all(self, *, is_operator: bool) -> Iterator[PolicyRecord]:
-        """The policies, or the operator policies, of all virtual hosts."""
         for policies in list(self._by_vhost.values()):
             for policy in policies.all(is_operator=is_operator):
                 yield policy.record
@@ -93,11 +315,8 @@ class Policies:
         vhost: str,
         name: str,
         *,
-        pattern: object,
-        definition: object,
-        priority: object = 0,
-        apply_to: object = "all",
         is_operator: bool = False,
+        **given: Unpack[PolicyValues],
     ) -> Policy:
         """The policy that ``put`` would make of this. Raises AdministrationError."""
         if vhost not in self._context.vhosts:
@@ -108,10 +327,10 @@ class Policies:
                 vhost,
                 is_operator,
                 name,
-                _pattern_of(pattern),
-                _apply_to_of(apply_to, is_operator=is_operator),
-                _priority_of(priority),
-                check_definition(definition, is_operator=is_operator),
+                _pattern_of(given["pattern"]),
+                _apply_to_of(given.get("apply_to", "all"), is_operator=is_operator),
+                _priority_of(given.get("priority", 0)),
+                check_definition(given["definition"], is_operator=is_operator),
             )
         )
 
@@ -120,23 +339,12 @@ class Policies:
         vhost: str,
         name: str,
         *,
-        pattern: object,
-        definition: object,
-        priority: object = 0,
-        apply_to: object = "all",
         is_operator: bool = False,
         by: str = INTERNAL,
+        **given: Unpack[PolicyValues],
     ) -> bool:
         """Make or change a policy; True if it was made. Raises AdministrationError."""
-        policy = self.prepared(
-            vhost,
-            name,
-            pattern=pattern,
-            definition=definition,
-            priority=priority,
-            apply_to=apply_to,
-            is_operator=is_operator,
-        )
+        policy = self.prepared(vhost, name, is_operator=is_operator, **given)
         record = policy.record
         policies = self._of(vhost)
         before = policies.lookup(name, is_operator=is_operator)
@@ -172,36 +380,34 @@ class Policies:
         self._changes.write(apply, delete=[record])
 
     def forget_vhost(self, vhost: str) -> None:
-        """A virtual host is gone, with the records of its policies."""
         self._by_vhost.pop(vhost, None)
 
     # ------------------------------------------------------------------------ what is in force
 
     def of_queue(self, vhost: str, queue: Queue) -> Applied:
-        """The policies that concern a queue; none that the broker keeps for itself."""
+        """The policies that concern a queue; none if the broker keeps it for itself."""
         policies = self._by_vhost.get(vhost)
         if not policies or self._is_the_brokers(vhost, queue):
             return NONE_APPLIED
-        return policies.of_queue(queue.name, _type_of(queue))
+        return policies.applied(queue.name, _type_of(queue))
 
     def would_concern(self, policy: Policy, queue: Queue) -> bool:
         """True if this policy, in force or not, can be that of the queue."""
         if self._is_the_brokers(policy.record.vhost, queue):
             return False
-        return policy.is_for_queues(_type_of(queue)) and matches_in_time(policy, queue.name)
+        return policy.is_for_queues(_type_of(queue)) and policy.matches_in_time(queue.name)
 
     def _is_the_brokers(self, vhost: str, queue: Queue) -> bool:
-        """Whether it holds delayed messages of an exchange, or the audit."""
+        """True if it holds delayed messages of an exchange, or the audit."""
         if isinstance(queue.owner, Exchange):
             return True
         return queue.name == self._context.vhosts[vhost].routing.closed_queue
 
     def of_exchange(self, vhost: str, exchange: Exchange) -> Applied:
-        """The policies that concern an exchange."""
         policies = self._by_vhost.get(vhost)
         if not exchange.name or not policies:
             return NONE_APPLIED
-        return policies.of_exchange(exchange.name)
+        return policies.applied(exchange.name, None)
 
     def attach(self, vhost: VirtualHost) -> None:
         """Have queues and exchanges of this virtual host follow the policies from now on."""
@@ -218,21 +424,24 @@ class Policies:
         if running is not None and running.goes_on_for(vhost):
             running.begin_again()
             return
-        refresh = Refresh(
-            vhost,
-            context,
-            partial(self._set_alternate, vhost),
-            partial(self._report_queue, vhost_name),
-        )
+        refresh = _Refresh(vhost, context, self._follow)
         if not context.shares.start(refresh):
             self._refreshing[vhost_name] = refresh
 
     def _on_queue_added(self, vhost: VirtualHost, queue: Queue) -> None:
         if self.of_queue(vhost.name, queue).definition:
+            self._follow(vhost, queue)
+
+    def _follow(self, vhost: VirtualHost, found: Exchange | Queue) -> None:
+        """Put in force what policies say of this one; a queue that cannot follow is reported."""
+        if isinstance(found, Exchange):
+            if vhost.exchanges.get(found.name) is found:
+                self._set_alternate(vhost, found)
+        elif not found.is_deleted:
             try:
-                vhost.live_arguments.refresh(queue)
+                vhost.live_arguments.refresh(found)
             except PreconditionFailed as error:
-                self._report_queue(vhost.name, queue.name, error.explanation)
+                self._report(vhost.name, f"queue '{found.name}'", error.explanation)
 
     def _overlay(
         self, vhost_name: str, queue: Queue, own: Mapping[str, object]
@@ -252,19 +461,8 @@ class Policies:
             exchange.alternate_exchange = alternate
             vhost.routing.mark_changed()
 
-    def _report_queue(self, vhost: str, queue: str, problem: str) -> None:
-        self._report(vhost, f"queue '{queue}'", problem)
-
     def _report(self, vhost: str, what: str, problem: str) -> None:
         self._context.report(events.POLICY_NOT_APPLIED, what=what, problem=problem, vhost=vhost)
-
-
-def matches_in_time(policy: Policy, name: str) -> bool:
-    """Whether the policy's pattern is found in the name, as it is where the policy is applied."""
-    try:
-        return policy.matches(name)
-    except TimeoutError:
-        return False
 
 
 def _type_of(queue: Queue) -> str:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hareline.administration.argument_origins import Decision, decisions
+from hareline.administration.policy_keys import Decision, decisions
 from hareline.queues.declare.table import BY_NAME
 from tests.support.administered import Administered
 from tests.support.examples import examples

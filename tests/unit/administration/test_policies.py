@@ -9,7 +9,7 @@ import pytest
 
 from hareline import events
 from hareline.administration import AdministrationError, policies
-from hareline.administration.policy_matching import Applied
+from hareline.administration.policy_keys import Applied
 from hareline.broker.delayed_queues import delay_queue_name
 from tests.support.administered import Administered
 from tests.support.vhosts import declare

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from hareline.administration import policy_matching
-from hareline.administration.policy_matching import (
-    NONE_APPLIED,
+from hareline.administration import policies
+from hareline.administration.policies import (
     REMEMBERED_MAX,
     SLOW_NAMES_MAX,
     Policy,
     VhostPolicies,
 )
+from hareline.administration.policy_keys import NONE_APPLIED
 from hareline.patterns import Pattern
 from hareline.storage.administration import PolicyRecord
 
@@ -47,7 +47,7 @@ class Stand:
         return policy
 
     def name(self, queue: str, queue_type: str = "classic") -> str | None:
-        policy = self.policies.of_queue(queue, queue_type).policy
+        policy = self.policies.applied(queue, queue_type).policy
         return None if policy is None else policy.name
 
 
@@ -98,7 +98,7 @@ def test_many_patterns_together_have_a_limit_of_time(monkeypatch: pytest.MonkeyP
         return is_in(pattern, name)
 
     monkeypatch.setattr(Pattern, "is_in", search)
-    applied = stand.policies.of_queue("q", "classic")
+    applied = stand.policies.applied("q", "classic")
     assert applied.policy is None
     assert applied.operator_policy is not None
     ((what, problem),) = stand.reports
@@ -118,13 +118,13 @@ def test_what_concerns_a_name_is_found_once(monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(Pattern, "is_in", search)
     stand.place("p", "q")
-    assert stand.policies.of_queue("q1", "classic") is stand.policies.of_queue("q2", "classic")
+    assert stand.policies.applied("q1", "classic") is stand.policies.applied("q2", "classic")
     stand.name("q1")
     assert searched == ["q1", "q2"]
     stand.place("p", "1")
     assert (stand.name("q1"), stand.name("q2")) == ("p", None)
     stand.policies.remove("p", is_operator=False)
-    assert stand.policies.of_queue("q1", "classic") is NONE_APPLIED
+    assert stand.policies.applied("q1", "classic") is NONE_APPLIED
 
 
 def test_queues_of_a_type_and_exchanges_of_a_name_are_not_mixed_up() -> None:
@@ -132,7 +132,7 @@ def test_queues_of_a_type_and_exchanges_of_a_name_are_not_mixed_up() -> None:
     stand.place("all", "", apply_to="all")
     stand.place("quorum", "", apply_to="quorum_queues", priority=1)
     assert (stand.name("q"), stand.name("q", "quorum")) == ("all", "quorum")
-    exchange = stand.policies.of_exchange("q").policy
+    exchange = stand.policies.applied("q", None).policy
     assert exchange is not None
     assert exchange.name == "all"
 
@@ -140,7 +140,7 @@ def test_queues_of_a_type_and_exchanges_of_a_name_are_not_mixed_up() -> None:
 def test_not_more_names_are_remembered_than_there_is_room_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(policy_matching, "REMEMBERED_MAX", 8)
+    monkeypatch.setattr(policies, "REMEMBERED_MAX", 8)
     assert REMEMBERED_MAX > 8
     stand = Stand()
     stand.place("p", "")

@@ -13,7 +13,7 @@ from typing import Any, Final
 from pydantic import BaseModel
 from starlette.responses import Response
 
-from hareline.administration.argument_origins import Decision, Origin, decisions
+from hareline.administration.policy_keys import Decision, Origin, decisions
 from hareline.management.api.call import Call, Routes
 from hareline.management.api.queues import find_queue
 from hareline.management.refusals import answer

@@ -18,9 +18,8 @@ from starlette.responses import Response
 
 from hareline.administration.definitions_export import OPERATOR_POLICY, policy_value
 from hareline.administration.parameters import LIMITS_NAME, VHOST_LIMITS
-from hareline.administration.policies import matches_in_time
-from hareline.administration.policy_keys import KEYS, overlaid_by_policy
-from hareline.administration.policy_matching import Applied, Policy
+from hareline.administration.policies import Policy
+from hareline.administration.policy_keys import KEYS, Applied, overlaid_by_policy
 from hareline.amqp.rights import (
     require_all_messages_of,
     require_alternate_rights,
@@ -210,7 +209,7 @@ def _arguments(
 def _concerns_exchange(policy: Policy, exchange: Exchange) -> bool:
     """Whether it would be the policy that gives the exchange its alternate."""
     has_own = exchange.arguments.get(ALTERNATE_EXCHANGE) is not None
-    return bool(exchange.name) and not has_own and matches_in_time(policy, exchange.name)
+    return bool(exchange.name) and not has_own and policy.matches_in_time(exchange.name)
 
 
 # ---------------------------------------------------------------------------------- parameters

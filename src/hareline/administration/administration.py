@@ -1,11 +1,7 @@
-"""What is administered at run time, as one whole: the only writer of all of it.
+"""Administration at run time: the only writer of users, virtual hosts, policies and parameters.
 
-``server`` makes one ``Administration``, ``start``s it when the virtual hosts are there, and tells
-it of a reload; ``management.api`` and the import of definitions call its parts. A change is durable
-first, then in memory, where it reaches open connections and existing queues, then told to those who
-listen.
-
-Invariant: nothing else changes users, permissions, virtual hosts, policies or parameters.
+A change is durable first, then in memory, where it reaches open connections and existing queues,
+then told to the listeners.
 """
 
 from __future__ import annotations
@@ -13,12 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from hareline.administration.changes import Changes
-from hareline.administration.cluster_name import ClusterName
 from hareline.administration.origins import Origins
-from hareline.administration.parameters import Parameters
+from hareline.administration.parameters import ClusterName, Parameters
 from hareline.administration.policies import Policies
 from hareline.administration.users import Users
-from hareline.administration.vhost_removal import VhostRemoval
 from hareline.administration.vhosts import Vhosts
 from hareline.amqp.context import Context
 from hareline.broker.vhost import VirtualHost
@@ -42,7 +36,7 @@ class Administration:
         self.on_event = changes.on_event
         self.users = Users(context, changes, origins)
         self.policies = Policies(context, changes)
-        self.vhosts = Vhosts(context, changes, origins, self._make, self._remove)
+        self.vhosts = Vhosts(context, changes, origins, self._make, self._forget)
         self.parameters = Parameters(changes, self.vhosts)
         self.cluster_name = ClusterName(context, self.parameters, origins)
         self.on_event.append(self.cluster_name.on_event)
@@ -71,9 +65,7 @@ class Administration:
         self.policies.attach(vhost)
         return vhost
 
-    def _remove(self, vhost: VirtualHost) -> None:
-        name = vhost.name
-        self._context.shares.start(VhostRemoval(vhost, self._context.clock))
+    def _forget(self, name: str) -> None:
         self.users.forget_vhost(name)
         self.policies.forget_vhost(name)
         self.parameters.forget_vhost(name)

@@ -1,9 +1,8 @@
 """Administrative changes: durable first, then in memory, then reported to the listeners.
 
-Each part of ``hareline.administration`` writes through one ``Changes``. A store may write later, so
-a part hands over what to do then; the request waits with ``management.settling``. A change begins
-when no other is under way, since it is checked against memory. In a batch memory comes first, since
-later changes of a batch depend on earlier ones.
+A store may write later, so a part hands over what to do then. A change begins when no other is
+under way, since it is checked against memory. In a batch memory comes first, since later changes
+depend on earlier ones.
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
 """Definitions in RabbitMQ's JSON: all that was declared and administered, and no messages.
 
-``management.api.definitions`` writes them into a file as they come, in shares, since there may be
-many queues and bindings. docs/definitions.md says what stands in them.
-
-Invariant: what is exported can be imported again, here and into RabbitMQ, without anything else
-being there: no predeclared exchange, no exclusive queue, no binding of either.
+They can be imported again, here and into RabbitMQ, without anything else being there, so they have
+no predeclared exchange, no exclusive queue, no binding of either. See docs/definitions.md.
 """
 
 from __future__ import annotations

@@ -1,17 +1,16 @@
 """Definitions in RabbitMQ's JSON, taken over: merged with what is there, nothing deleted.
 
-``management.api.definitions`` runs an ``Import`` in shares, ``server`` at the start for
-``load_definitions``. Each item is done by itself: one that cannot be carried over is left out and
-listed with the reason, and the others go on. A second import of the same file changes nothing. Text
-in RabbitMQ's form for octets that are not UTF-8 is those octets again.
-
-Invariant: what was done in a step is durable when the changes are settled after it.
+Each item is done by itself: one that cannot be carried over is left out and listed with the reason.
+A second import of the same file changes nothing. Text in RabbitMQ's form for octets that are not
+UTF-8 is those octets again.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Generator, Iterator, Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 
 from hareline import events
@@ -421,3 +420,32 @@ def _check_value(name: str, value: object) -> None:
     elif isinstance(value, list):
         for each in value:
             _check_value(name, each)
+
+
+# ----------------------------------------------------------------------------- files of definitions
+
+
+def definition_files(given: str) -> list[Path]:
+    """The files to load, in the order of their names; none if ``given`` is empty.
+
+    Raises StoreError for a directory without any.
+    """
+    if not given:
+        return []
+    path = Path(given).expanduser()
+    if not path.is_dir():
+        return [path]
+    files = sorted(each for each in path.glob("*.json") if each.is_file())
+    if not files:
+        raise StoreError(f"{path}: no .json files in this directory (load_definitions)")
+    return files
+
+
+def read_definitions(path: Path) -> object:
+    """The JSON of a file. Raises StoreError."""
+    try:
+        return json.loads(path.read_bytes())
+    except OSError as error:
+        raise StoreError(f"{path}: {error.strerror or error} (load_definitions)") from None
+    except (ValueError, RecursionError) as error:
+        raise StoreError(f"{path}: not JSON: {error} (load_definitions)") from None

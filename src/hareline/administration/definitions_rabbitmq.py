@@ -1,9 +1,7 @@
 """Definitions without what stops an import by RabbitMQ, which takes a file as a whole or not.
 
-``management.api.definitions`` sends the items of an ``Export`` through it for ``format=rabbitmq``.
-What RabbitMQ only passes over (arguments that it does not know) stays.
-
-Invariant: what an item loses is named in ``notes``, or has a line in docs/definitions.md.
+What RabbitMQ only passes over (arguments that it does not know) stays. What an item loses is named
+in ``notes``, or has a line in docs/definitions.md.
 """
 
 from __future__ import annotations

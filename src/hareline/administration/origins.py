@@ -1,11 +1,7 @@
-"""What the settings name, and so decide: users, virtual hosts, their limits.
+"""Users, virtual hosts and limits that the settings name, and so decide.
 
-``server`` makes an ``Origins`` at the start and at each reload. What the settings name is as they
-say and is not changed at run time; docs/decisions/0016-settings-and-run-time.md has the reasons.
-The user and the virtual host of a broker whose settings name none are *defaults*: those can be
-changed and deleted at run time.
-
-Invariant: a default never stands beside what the settings name of the same kind.
+They are not changed at run time: docs/decisions/0016-settings-and-run-time.md. The user and the
+virtual host of a broker whose settings name none are *defaults*, which can be.
 """
 
 from __future__ import annotations

@@ -1,29 +1,33 @@
 """Parameters of components, and global ones: values that are kept and shown.
 
-Called by ``management.api`` and by the import of definitions. RabbitMQ keeps the settings of its
-plugins so (shovels, federation); clients keep what they like under names of their own. The limits
-of virtual hosts are a parameter too, of the component ``vhost-limits``, and take effect.
-
-Invariant: a value is JSON and comes back as it was given.
+RabbitMQ keeps the settings of its plugins so (shovels, federation); clients keep what they like
+under names of their own. Two take effect: the limits of virtual hosts, of the component
+``vhost-limits``, and the name of the cluster.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from hareline.administration.changes import INTERNAL, Changes
 from hareline.administration.checks import (
+    NAME_MAX_OCTETS,
     AdministrationError,
     bad_request,
     check_name,
     invalid,
     term,
 )
+from hareline.administration.origins import Origins
 from hareline.administration.vhosts import Vhosts
+from hareline.amqp.context import Context
 from hareline.storage.administration import GlobalParameterRecord, ParameterRecord
 
 VHOST_LIMITS: Final = "vhost-limits"
 LIMITS_NAME: Final = "limits"
+CLUSTER_NAME: Final = "cluster_name"
 
 #: Components that RabbitMQ knows; the values of all but the last have no effect here.
 COMPONENTS: Final = ("federation-upstream", "federation-upstream-set", "shovel", VHOST_LIMITS)
@@ -65,7 +69,7 @@ class Parameters:
     # ---------------------------------------------------------------------- of virtual hosts
 
     def all(self) -> list[ParameterRecord]:
-        """All parameters of virtual hosts, but their limits."""
+        """Parameters of virtual hosts, but their limits."""
         return list(self._records.values())
 
     def lookup(self, component: str, vhost: str, name: str) -> ParameterRecord:
@@ -119,14 +123,12 @@ class Parameters:
         self._changes.write(apply, delete=[self.lookup(component, vhost, name)])
 
     def forget_vhost(self, vhost: str) -> None:
-        """A virtual host is gone, with the records of its parameters."""
         for key in [key for key in self._records if key[1] == vhost]:
             del self._records[key]
 
     # -------------------------------------------------------------------------------- global
 
     def all_global(self) -> list[GlobalParameterRecord]:
-        """All global parameters."""
         return list(self._globals.values())
 
     def global_value(self, name: str) -> Any:
@@ -155,10 +157,40 @@ class Parameters:
         return is_new
 
     def delete_global(self, name: str, *, by: str = INTERNAL) -> None:
-        """Delete a global parameter. Raises AdministrationError if there is none."""
 
         def apply() -> None:
             del self._globals[name]
             self._changes.tell("parameter.cleared", by, component="global", name=name)
 
         self._changes.write(apply, delete=[self.lookup_global(name)])
+
+
+class ClusterName:
+    """The name that clients and tools are told: of the settings, or else a global parameter."""
+
+    def __init__(self, context: Context, parameters: Parameters, origins: Origins) -> None:
+        self._context = context
+        self._parameters = parameters
+        self._origins = origins
+        self._default = context.identity.cluster_name
+
+    def put(self, name: str, *, by: str) -> None:
+        """Name the cluster. Raises AdministrationError, also if the settings name it."""
+        check_name("cluster", name)
+        if self._origins.names_cluster:
+            if name != self._default:
+                raise self._origins.cluster_name_is_fixed()
+            return
+        self._parameters.put_global(CLUSTER_NAME, name, by=by)
+
+    def apply(self) -> None:
+        """Put the name in ``context.identity`` that was set, or the default."""
+        given = self._parameters.global_value(CLUSTER_NAME)
+        is_set = isinstance(given, str) and 0 < len(given.encode("utf-8")) <= NAME_MAX_OCTETS
+        name = str(given) if is_set and not self._origins.names_cluster else self._default
+        if name != self._context.identity.cluster_name:
+            self._context.identity = replace(self._context.identity, cluster_name=name)
+
+    def on_event(self, event: str, fields: Mapping[str, Any]) -> None:
+        if fields.get("component") == "global" and fields.get("name") == CLUSTER_NAME:
+            self.apply()

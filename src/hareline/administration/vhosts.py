@@ -1,11 +1,7 @@
 """Virtual hosts at run time: made, changed, limited, deleted.
 
-Called by ``management.api`` and by the import of definitions. ``server`` hands in how a virtual
-host is made; what it is made of on disk comes back through the settings and the records at the next
-start.
-
-Invariant: a virtual host that is deleted is deleted on disk first, and once more when no client can
-reach it, so none of it comes back; what of it is in memory goes in shares.
+A virtual host that is deleted is deleted on disk first, and once more when no client can reach it,
+so none of it comes back; what of it is in memory goes in shares.
 """
 
 from __future__ import annotations
@@ -25,6 +21,7 @@ from hareline.administration.origins import Origins, VhostOrigin
 from hareline.amqp.context import Context
 from hareline.amqp.ports import LiveConnection
 from hareline.broker.vhost import VirtualHost
+from hareline.later import Job
 from hareline.storage.administration import RemovedDefault, VhostRecord
 
 #: RabbitMQ has the first two.
@@ -36,7 +33,7 @@ _ENDED_AT_ONCE: Final = 50  # connections: some ms
 
 
 class Vhosts:
-    """``make``: has a new virtual host served. ``remove``: takes one apart, in shares.
+    """``make``: has a new virtual host served. ``forget``: drops what else is known of a name.
 
     ``origins`` is replaced by a reload, followed by ``apply_all``.
     """
@@ -47,20 +44,20 @@ class Vhosts:
         changes: Changes,
         origins: Origins,
         make: Callable[[str], VirtualHost],
-        remove: Callable[[VirtualHost], None],
+        forget: Callable[[str], None],
     ) -> None:
         self._context = context
         self._changes = changes
         self.origins = origins
         self._make = make
-        self._remove = remove
+        self._forget = forget
         store = changes.store
         self._records = {record.name: record for record in store.records(VhostRecord)}
         removed = store.records(RemovedDefault)
         self._removed = {each.name for each in removed if each.kind == "vhost"}
 
     def own_names(self) -> list[str]:
-        """The virtual hosts that exist because of a record, and not of the settings."""
+        """Virtual hosts that exist because of a record, and not of the settings."""
         return [
             name
             for name, record in self._records.items()
@@ -76,7 +73,6 @@ class Vhosts:
         )
 
     def apply_all(self) -> None:
-        """Give all virtual hosts what records and settings say of them."""
         for name in list(self._context.vhosts):
             self._apply(name)
 
@@ -104,7 +100,7 @@ class Vhosts:
         return origin.is_traced or self.record(name).is_traced
 
     def record(self, name: str) -> VhostRecord:
-        """What was set of a virtual host at run time."""
+        """Metadata and limits of a virtual host, as set at run time."""
         record = self._records.get(name)
         return VhostRecord(name, "", (), "", False, False, {}, False) if record is None else record
 
@@ -126,10 +122,7 @@ class Vhosts:
         is_protected: bool | None = None,
         by: str = INTERNAL,
     ) -> bool:
-        """Make or change a virtual host; True if it was made. None keeps what was set before.
-
-        Raises AdministrationError.
-        """
+        """Make or change a virtual host; True if it was made. None keeps what was set before."""
         check_name("virtual host", name)
         if default_queue_type and default_queue_type not in QUEUE_TYPES:
             known = ", ".join(QUEUE_TYPES)
@@ -214,7 +207,8 @@ class Vhosts:
                 self._end(connection, vhost)
             del self._context.vhosts[name]
             self._context.vhost_connection_limits.pop(name, None)
-            self._remove(vhost)
+            self._context.shares.start(_Removal(vhost, self._context))
+            self._forget(name)
             self._changes.tell("vhost.deleted", by, name=name)
             self._changes.sweep(name)  # what clients have declared meanwhile
 
@@ -266,7 +260,7 @@ class Vhosts:
         self._put_limits(name, checked, "vhost.limits.set", by, **checked)
 
     def clear_limit(self, name: str, limit: str, *, by: str = INTERNAL) -> None:
-        """Lift one limit of a virtual host; one that is not set is no error."""
+        """Lift one limit of a virtual host, if it is set."""
         self.lookup(name)
         self._check_not_fixed(name, limit, None)
         limits = {key: value for key, value in self.record(name).limits.items() if key != limit}
@@ -294,3 +288,20 @@ class Vhosts:
 
 def _metadata(record: VhostRecord) -> tuple[object, ...]:
     return record.description, record.tags, record.default_queue_type, record.is_protected
+
+
+class _Removal(Job):
+    """A virtual host taken apart in memory: its queues give back what they hold, one by one."""
+
+    __slots__ = ("_clock", "_vhost")
+
+    def __init__(self, vhost: VirtualHost, context: Context) -> None:
+        self._vhost = vhost
+        self._clock = context.clock
+        vhost.begin_removal()
+
+    def run(self, until_s: float) -> bool:
+        while self._vhost.forget_a_queue():
+            if self._clock.running_s() >= until_s:
+                return False
+        return True

@@ -22,8 +22,12 @@ from typing import TYPE_CHECKING, Final
 
 from hareline import events
 from hareline.administration import Administration, AdministrationError
-from hareline.administration.definitions_files import definition_files, read_definitions
-from hareline.administration.definitions_import import Import, report_import
+from hareline.administration.definitions_import import (
+    Import,
+    definition_files,
+    read_definitions,
+    report_import,
+)
 from hareline.administration.users import PasswordUpgrades
 from hareline.amqp.context import Context
 from hareline.amqp.unacked_watch import UnackedWatch

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hareline.administration.definitions_files import definition_files, read_definitions
+from hareline.administration.definitions_import import definition_files, read_definitions
 from hareline.errors import StoreError
 
 

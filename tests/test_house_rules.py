@@ -46,7 +46,7 @@ REASONS: Final = {
 }
 #: Modules that look at a clock to stop, beside ``later`` and ``management.pace``.
 CLOCKS: Final = {
-    "management.api.name_filter": "a pattern of a user has so much time, in a thread of its own",
+    "management.api.listing": "a pattern of a user has so much time, in a thread of its own",
     "net.collector": "a full collection is made when so much time has gone since the last one",
     "queues.dispatch.placing": "hot: the share of one queue within its dispatch",
     "queues.dispatch.readers": "hot: the share of one queue within its dispatch",

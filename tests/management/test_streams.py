@@ -20,7 +20,7 @@ import pytest
 from pydantic import SecretStr
 
 from hareline.management import range_answers, streams
-from hareline.management.reader_process import ReaderProcess
+from hareline.management.range_answers import ReaderProcess
 from hareline.management.streams import StreamService
 from hareline.message import UNWRITTEN, large_message
 from hareline.octets import readable

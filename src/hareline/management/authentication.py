@@ -22,9 +22,9 @@ from hareline.auth.peer import Peer, is_loopback
 from hareline.auth.users import User
 from hareline.broker.change_recorder import Doer
 from hareline.events import Report
+from hareline.management.answers import Refusal
 from hareline.management.change_log import CALLER
 from hareline.management.listener import HAS_USER, TRANSPORT
-from hareline.management.refusals import Refusal
 
 ADMINISTRATOR: Final = "administrator"
 _CHALLENGE: Final = {"WWW-Authenticate": 'Basic realm="Hareline", charset="UTF-8"'}

@@ -19,8 +19,8 @@ from pydantic import BaseModel, BeforeValidator, Field, ValidationError, WithJso
 from starlette.requests import ClientDisconnect, Request
 
 from hareline.administration.checks import DEPTH_MAX, is_shallow
+from hareline.management.answers import Refusal
 from hareline.management.change_log import CALLER
-from hareline.management.refusals import Refusal
 from hareline.message import Table, encode_fields
 
 BODY_MAX_BYTES: Final = 65_536

@@ -32,7 +32,7 @@ from hareline.broker.exchanges.bindings import Binding
 from hareline.broker.exchanges.exchange import Exchange
 from hareline.broker.vhost import VirtualHost
 from hareline.events import Report
-from hareline.management.strict_json import encoded
+from hareline.management.answers import encoded
 from hareline.queues.queue import Queue
 
 KEPT_MAX: Final = 5_000

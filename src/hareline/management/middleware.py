@@ -1,7 +1,7 @@
 """Around all routes: the client behind a proxy, protection of browsers, the stop, rights asked for.
 
 ``management.api.app`` puts ``ForwardedFor`` first, before everything that asks who the client is,
-then ``Protection``, ``Stopping``, ``paths.RawPaths`` and ``PendingRights``. What a path means is
+then ``Protection``, ``Stopping``, ``RawPaths`` and ``PendingRights``. What a path means is
 decided by the path that routes would see, so no rule about paths can be avoided by spelling.
 
 Invariants: a client elsewhere whose proxy sends the header never counts as one of this machine; a
@@ -11,6 +11,7 @@ header that a route has set itself stays; a request whose answer has begun is ne
 from __future__ import annotations
 
 import asyncio
+import re
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
@@ -20,9 +21,13 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from hareline.auth.peer import Networks, address_of, is_loopback
-from hareline.auth.permissions import RightsPending
-from hareline.management.paths import PREFIX
-from hareline.management.refusals import Refusal
+from hareline.auth.permissions import DEFAULT_EXCHANGE_NAME, RightsPending
+from hareline.management.answers import Refusal
+
+PREFIX: Final = b"/api/"
+_STREAMS: Final = b"/api/stream/"
+#: Where a path names an exchange, and the name is empty: it is behind the first group.
+_NAMELESS: Final = re.compile(r"^(/api/exchanges/[^/]+/|/api/bindings/[^/]+/e/(?:[^/]+/e/)?)(?=/)")
 
 # ------------------------------------------------------------------------------------------ proxies
 
@@ -287,3 +292,28 @@ async def _decided(pending: RightsPending) -> None:
 
     pending.when_decided(done)
     await future
+
+
+# -------------------------------------------------------------------------------------------- paths
+
+
+class RawPaths:
+    """Has paths below ``/api/`` matched as they came, before ``%2F`` becomes a slash.
+
+    The default exchange may have its empty name. A slash at the end of a path means nothing, as in
+    RabbitMQ's API, and a HEAD is a GET whose body stays away; not for streams, whose bodies another
+    process writes.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on."""
+        raw_path: bytes = scope.get("raw_path") or b""
+        if raw_path.startswith(PREFIX):
+            path = raw_path.decode("latin-1").rstrip("/")
+            scope["path"] = _NAMELESS.sub(rf"\1{DEFAULT_EXCHANGE_NAME}", path)
+            if scope.get("method") == "HEAD" and not raw_path.startswith(_STREAMS):
+                scope = {**scope, "method": "GET"}  # the server still knows that it is a HEAD
+        await self._app(scope, receive, send)

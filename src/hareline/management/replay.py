@@ -33,9 +33,9 @@ from hareline.auth.users import User
 from hareline.broker.vhost import VirtualHost, audit_only
 from hareline.errors import AmqpError, NotFound, StoreError
 from hareline.events import Report
+from hareline.management.answers import Refusal, answer
 from hareline.management.authentication import Authenticator
 from hareline.management.bodies import parse_body, read_body
-from hareline.management.refusals import Refusal, answer
 from hareline.management.routes import Route
 from hareline.queues.core.archiving import archive_message, archives_of
 from hareline.queues.core.kinds import KEEPS_ALL, KEEPS_NONE, TAKEN

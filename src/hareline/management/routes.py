@@ -1,7 +1,6 @@
-"""Routes of the HTTP port, and the OpenAPI document that is made of them.
+"""Routes of the HTTP port, names in their paths, and the OpenAPI document that is made of them.
 
-A ``Route`` says what is served and what OpenAPI tells of it; ``management.api.app`` serves a table
-of them. Names in a path are read from the request, and described from the path.
+Paths are matched as they came (``middleware.RawPaths``), so that names may hold a slash as ``%2F``.
 """
 
 from __future__ import annotations
@@ -11,12 +10,16 @@ import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, Final
+from urllib.parse import quote, unquote
 
 from pydantic import BaseModel, TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema
 from starlette import routing
 from starlette.requests import Request
 from starlette.responses import Response
+
+from hareline.auth.permissions import DEFAULT_EXCHANGE_NAME
+from hareline.octets import readable, restored
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 
@@ -165,3 +168,26 @@ def _without_null(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _without_null(each) for key, each in value.items() if each is not None}
     return [_without_null(each) for each in value] if isinstance(value, list) else value
+
+
+# ----------------------------------------------------------------------------------- names in paths
+
+
+def name_in_path(encoded: str) -> str:
+    """The name of a virtual host, queue ...; octets that are not UTF-8 are surrogates.
+
+    The name of such an object may also be given as answers show it.
+    """
+    given = unquote(encoded, errors="surrogateescape")
+    name = restored(given)
+    return name if readable(name) == given else given
+
+
+def exchange_name(written: str) -> str:
+    """The name of an exchange that users write; ``amq.default`` is the default exchange."""
+    return "" if written == DEFAULT_EXCHANGE_NAME else written
+
+
+def path_of_name(name: str) -> str:
+    """The name as a segment of a path, such as ``%2F``; the inverse of ``name_in_path``."""
+    return quote(name, safe="", errors="surrogateescape")

@@ -25,22 +25,21 @@ from hareline.auth.users import UserRegistry
 from hareline.broker.stream_queue import Stream, stream_of
 from hareline.broker.vhost import VirtualHost
 from hareline.errors import AmqpError, PreconditionFailed
+from hareline.management.answers import Refusal, answer
 from hareline.management.authentication import Authenticator
 from hareline.management.bodies import parse_body, read_body
 from hareline.management.listener import TRANSPORT
-from hareline.management.paths import name_in_path
 from hareline.management.range_answers import (
     JournalRead,
     RangeResponse,
+    ReaderProcess,
     Relay,
     Span,
     disconnected,
     memory_chunks,
     speaks_tls,
 )
-from hareline.management.reader_process import ReaderProcess
-from hareline.management.refusals import Refusal, answer
-from hareline.management.routes import Route, parameter
+from hareline.management.routes import Route, name_in_path, parameter
 from hareline.queues.policies.reader_positions import ReaderPosition
 from hareline.queues.queue import Queue
 from hareline.storage.store.pinned import PinnedPlaces

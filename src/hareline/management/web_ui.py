@@ -19,7 +19,7 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from hareline.management.refusals import Refusal
+from hareline.management.answers import Refusal
 from hareline.management.routes import Route
 
 FILES: Final = Path(__file__).parent / "ui"

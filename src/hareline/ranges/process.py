@@ -1,6 +1,6 @@
 """The reader process: builds chunks of streams beside the broker and writes them to its clients.
 
-The broker starts it with the first read of a range (``management.reader_process``), as ``python -m
+The broker starts it with the first read of a range (``management.range_answers``), as ``python -m
 hareline.ranges.process SOCKET JOURNAL LARGE``, and tells it by ``SOCKET`` what to do
 (``ranges.messages``). It opens files to read only, has a lower priority than the broker, and ends
 as soon as the socket is closed, so it outlives no broker that is killed.

@@ -26,11 +26,10 @@ from hareline.management.api.app import create_app
 from hareline.management.api.site import Health, ListenerFacts, NodeFacts, ResourceFacts, Site
 from hareline.management.authentication import Authenticator
 from hareline.management.change_log import ChangeKeeper, ChangeLog
-from hareline.management.listener import Ends, ManagementListener
-from hareline.management.reader_process import ReaderProcess
+from hareline.management.listener import Ends, ManagementListener, UpgradeRequest, WebSocketDoor
+from hareline.management.range_answers import ReaderProcess
 from hareline.management.replay import ReplayService
 from hareline.management.streams import ReaderService, StreamAccess, StreamService
-from hareline.management.websocket import UpgradeRequest, WebSocketDoor
 from hareline.metrics.source import JournalMeter, Meters, MetricsSource
 from hareline.net.accepting import HttpSockets
 from hareline.net.addresses import ProxyTls, Relayed

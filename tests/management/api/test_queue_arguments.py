@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hareline.administration.policy_keys import KEYS, WITHOUT_EFFECT, check_definition
-from hareline.management.api.queue_arguments import described_arguments
+from hareline.management.api.arguments import described_arguments
 from tests.support.api_broker import ApiBroker
 
 

@@ -16,9 +16,9 @@ from hareline.auth import backends
 from hareline.auth.backends import AuthChain, InternalBackend
 from hareline.auth.passwords import hash_password
 from hareline.auth.users import User, UserRegistry
+from hareline.management.answers import Refusal
 from hareline.management.authentication import Authenticator
 from hareline.management.listener import TRANSPORT
-from hareline.management.refusals import Refusal
 from tests.support.login_work import AtOnce
 from tests.support.slow_backend import SlowBackend
 

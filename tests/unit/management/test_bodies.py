@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict
 from starlette.requests import Request
 
 from hareline.broker.change_recorder import Doer
+from hareline.management.answers import Refusal
 from hareline.management.bodies import (
     BODY_MAX_BYTES,
     SPARE_BYTES,
@@ -18,7 +19,6 @@ from hareline.management.bodies import (
     read_body,
 )
 from hareline.management.change_log import CALLER
-from hareline.management.refusals import Refusal
 
 
 class Wanted(BaseModel):

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from starlette.types import Receive, Scope, Send
 
-from hareline.management.paths import RawPaths, name_in_path, path_of_name
+from hareline.management.middleware import RawPaths
+from hareline.management.routes import name_in_path, path_of_name
 from hareline.octets import NOT_UTF8, readable
 
 

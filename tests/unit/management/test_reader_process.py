@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from hareline.events import RANGE_READER_LOST, Event
-from hareline.management.reader_process import ClientGone, ReaderGone, ReaderProcess
+from hareline.management.range_answers import ClientGone, ReaderGone, ReaderProcess
 from hareline.ranges.messages import Build
 from tests.support.waiting import until
 

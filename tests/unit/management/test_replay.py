@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hareline.management.answers import Refusal
 from hareline.management.bodies import parse_body
-from hareline.management.refusals import Refusal
 from hareline.management.replay import ReplayRequest, _selector, _shown, instant_ms
 
 

@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hareline.management.refusals import Refusal
-from hareline.management.strict_json import encoded
+from hareline.management.answers import Refusal, encoded
 from hareline.wire.table import (
     Array,
     Byte,

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from hareline.auth.peer import Networks
-from hareline.management.websocket import UpgradeRequest, WebSocketDoor
+from hareline.management.listener import UpgradeRequest, WebSocketDoor
 
 GOOD = {
     "host": "broker:15672",

@@ -10,13 +10,13 @@ from __future__ import annotations
 from typing import Final
 
 from hareline.management.api import (
+    arguments,
     bindings,
     changes,
     connections,
     dead_letters,
     definitions,
     documentation,
-    effective_arguments,
     exchanges,
     health,
     messages,
@@ -26,7 +26,6 @@ from hareline.management.api import (
     policies,
     product,
     publishing,
-    queue_arguments,
     queue_operations,
     queues,
     search,
@@ -60,8 +59,7 @@ TABLE: Final[tuple[Routes, ...]] = (
     documentation.routes,
     search.routes,
     near_limits.routes,
-    queue_arguments.routes,
-    effective_arguments.routes,
+    arguments.routes,
     users.routes,
     users.permissions_routes,
     users.limits_routes,

@@ -24,14 +24,18 @@ from hareline.administration import AdministrationError
 from hareline.auth.peer import Networks
 from hareline.errors import AmqpError
 from hareline.events import Report
-from hareline.management.api.answers import amqp_refusal
+from hareline.management.answers import Refusal, amqp_refusal, answer
 from hareline.management.api.site import Health
 from hareline.management.bodies import BODY_MAX_BYTES, BodiesInFlight
 from hareline.management.change_log import CALLER
-from hareline.management.middleware import ForwardedFor, PendingRights, Protection, Stopping
+from hareline.management.middleware import (
+    ForwardedFor,
+    PendingRights,
+    Protection,
+    RawPaths,
+    Stopping,
+)
 from hareline.management.pace import Pace
-from hareline.management.paths import RawPaths
-from hareline.management.refusals import Refusal, answer
 from hareline.management.routes import Route, document_of
 
 NO_PROXIES: Final = Networks()

@@ -22,14 +22,13 @@ from hareline.amqp.topology_methods import refuse_default_exchange
 from hareline.broker.exchanges.bindings import Binding, DestinationKind
 from hareline.broker.exchanges.exchange import Exchange
 from hareline.broker.vhost import VirtualHost
-from hareline.management.api.answers import created, no_content, not_found
+from hareline.management.answers import answer, created, no_content, not_found
 from hareline.management.api.call import Call, Routes, checked_name
 from hareline.management.api.exchanges import find_exchange
 from hareline.management.api.listing import listing
 from hareline.management.api.queues import find_queue
 from hareline.management.bodies import Arguments, ArgumentsField
-from hareline.management.paths import exchange_name, path_of_name
-from hareline.management.refusals import answer
+from hareline.management.routes import exchange_name, path_of_name
 from hareline.queues.queue import Queue
 
 routes = Routes("bindings")

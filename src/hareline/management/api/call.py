@@ -1,12 +1,8 @@
 """The table of routes of the API, and the ``Call`` that each handler is given.
 
-A resource module has ``routes = Routes("users")``, and puts a row above each handler::
-
-    @routes("PUT /api/users/{user}", body=UserBody, needs="administrator", changes=True)
-    async def put_user(call: Call) -> Response:
-
-Caller, body and what AMQP would let the caller do are looked at here. A handler raises a
-``Refusal``, or lets an AmqpError or AdministrationError pass: ``api.app`` answers these.
+A resource module has ``routes = Routes("users")``, and puts a row above each handler. Caller, body
+and what AMQP would let the caller do are looked at here. A handler raises a ``Refusal``, or lets an
+AmqpError or AdministrationError pass: ``api.app`` answers these.
 """
 
 from __future__ import annotations
@@ -16,7 +12,8 @@ import json
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from types import MappingProxyType
+from typing import Any, Final, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 from starlette.datastructures import QueryParams
@@ -31,12 +28,12 @@ from hareline.auth.users import INTERNAL, User
 from hareline.broker.change_recorder import Doer
 from hareline.broker.exchanges.exchange import Exchange
 from hareline.broker.vhost import VirtualHost, audit_only
-from hareline.errors import AccessRefused, StoreError
-from hareline.management.api.access import Caller, Tag
-from hareline.management.api.answers import (
+from hareline.errors import AccessRefused, NotAllowed, StoreError
+from hareline.management.answers import (
     LIST_PARAMETERS,
     PROBLEMS,
     Page,
+    Refusal,
     bad_request,
     created,
     no_content,
@@ -51,9 +48,7 @@ from hareline.management.bodies import (
     read_body,
 )
 from hareline.management.pace import Pace, pace_of
-from hareline.management.paths import exchange_name, name_in_path
-from hareline.management.refusals import Refusal
-from hareline.management.routes import Route
+from hareline.management.routes import Route, exchange_name, name_in_path
 from hareline.management.settling import WhenSettled, idle, settled
 from hareline.queues.queue import Queue
 
@@ -470,3 +465,122 @@ async def _settle(when_settled: WhenSettled, lost: str) -> None:
     except StoreError as error:
         reason = f"not made durable, {lost}: {error.explanation}"
         raise Refusal(503, "not_stored", reason) from None
+
+
+# --------------------------------------------------------------------------------------- the caller
+
+
+Tag = Literal["management", "policymaker", "monitoring", "administrator"]
+
+#: What each tag of a user stands for.
+IMPLIED: Final = MappingProxyType[str, frozenset[Tag]](
+    {
+        "management": frozenset({"management"}),
+        "policymaker": frozenset({"management", "policymaker"}),
+        "monitoring": frozenset({"management", "monitoring"}),
+        "administrator": frozenset({"management", "policymaker", "monitoring", "administrator"}),
+    }
+)
+_LACKING: Final = MappingProxyType[Tag, str](
+    {
+        "management": "Not management user",
+        "policymaker": "Not policymaker user",
+        "monitoring": "Not monitor user",
+        "administrator": "Not administrator user",
+    }
+)
+
+
+class Caller:
+    """The user of one request. ``tags``: all that its tags stand for. ``host``: its address.
+
+    The rules are RabbitMQ's. Management: the virtual hosts that the user has permissions in, and
+    its own connections. Policymaker: also policies and parameters there. Monitoring: all virtual
+    hosts, connections and nodes, for reading. Administrator: all of it, and users, permissions and
+    virtual hosts.
+    """
+
+    __slots__ = ("_checkers", "_site", "host", "tags", "user")
+
+    def __init__(self, site: Site, user: User, host: str = "") -> None:
+        self._site = site
+        self.user = user
+        self.host = host
+        self.tags: frozenset[Tag] = frozenset().union(
+            *(IMPLIED.get(tag, frozenset()) for tag in user.tags)
+        )
+        self._checkers: dict[str, AccessChecker] = {}
+
+    @property
+    def is_monitor(self) -> bool:
+        """True if the user sees all virtual hosts and connections."""
+        return "monitoring" in self.tags
+
+    @property
+    def is_administrator(self) -> bool:
+        """True if the user may do everything."""
+        return "administrator" in self.tags
+
+    def require_tag(self, tag: Tag) -> None:
+        """Raise Refusal (401) unless the user has this tag, or one that stands for it."""
+        if tag not in self.tags:
+            enough = ", ".join(name for name, implied in IMPLIED.items() if tag in implied)
+            reason = f"{_LACKING[tag]}: user '{self.user.name}' has no tag of {enough}"
+            raise Refusal(401, "not_authorised", reason)
+
+    def sees(self, vhost_name: str) -> bool:
+        """True if objects of this virtual host are shown to the user."""
+        return self.is_monitor or self.user.enters(vhost_name)
+
+    def exists(self, vhost_name: str) -> bool:
+        """True if there is such a virtual host."""
+        return vhost_name in self._site.vhosts
+
+    def may_enter(self, vhost_name: str) -> bool:
+        """True if the user has permissions in this virtual host."""
+        return self.user.enters(vhost_name)
+
+    def vhosts(self) -> list[VirtualHost]:
+        """The virtual hosts that the user sees, by name."""
+        vhosts = self._site.vhosts
+        return [vhosts[name] for name in sorted(vhosts) if self.sees(name)]
+
+    def vhost(self, name: str) -> VirtualHost:
+        """A virtual host for reading. Raises Refusal: 404 if missing, 401 if it is not seen."""
+        return self._found(name, self.sees)
+
+    def enter(self, name: str) -> VirtualHost:
+        """A virtual host to change something in. Raises Refusal like ``vhost``, and 401 if the
+        user has no permissions there."""
+        return self._found(name, self.may_enter)
+
+    def may(self, right: Right, resource: Resource, vhost_name: str, name: str) -> bool:
+        """True if AMQP would let the user do this to the resource of this name."""
+        if not self.may_enter(vhost_name):
+            return False
+        try:
+            return self._checker(vhost_name).may(right, resource, name)
+        except NotAllowed:  # a rule keeps the user out
+            return False
+
+    def require(self, right: Right, resource: Resource, vhost_name: str, name: str) -> None:
+        """Raise AccessRefused (or NotAllowed without any permissions) unless the user may."""
+        self._checker(vhost_name).require(right, resource, name)
+
+    def _checker(self, vhost_name: str) -> AccessChecker:
+        checker = self._checkers.get(vhost_name)
+        if checker is None:
+            checker = self._site.users.checker(self.user, vhost_name, self.host)
+            self._checkers[vhost_name] = checker
+        return checker
+
+    def _found(self, name: str, is_allowed: Callable[[str], bool]) -> VirtualHost:
+        vhost = self._site.vhosts.get(name)
+        if vhost is None:
+            raise not_found()
+        if not is_allowed(name):
+            raise Refusal(401, "not_authorised", "User not authorised to access virtual host")
+        return vhost
+
+    def __repr__(self) -> str:
+        return f"<Caller {self.user.name!r}>"

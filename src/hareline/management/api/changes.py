@@ -14,10 +14,9 @@ from typing import Any, Final
 from pydantic import BaseModel
 from starlette.responses import Response
 
-from hareline.management.api.access import Caller, Tag
-from hareline.management.api.call import Call, Routes
+from hareline.management.answers import Refusal, answer
+from hareline.management.api.call import Call, Caller, Routes, Tag
 from hareline.management.change_log import KEPT_MAX, Change
-from hareline.management.refusals import Refusal, answer
 from hareline.management.routes import integer, parameter
 
 routes = Routes("hareline")

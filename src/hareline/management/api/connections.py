@@ -23,14 +23,12 @@ from hareline.amqp.consuming import ChannelConsumer
 from hareline.amqp.delivery_port import DeliveryPort
 from hareline.amqp.ports import tls_fields
 from hareline.counts import ConnectionCounts
-from hareline.management.api.access import Caller
-from hareline.management.api.answers import bad_request, instant, no_content, not_found
-from hareline.management.api.call import Call, Routes
+from hareline.management.answers import Refusal, answer, bad_request, instant, no_content, not_found
+from hareline.management.api.call import Call, Caller, Routes
 from hareline.management.api.listing import answer_with_list, listing, picked_columns
 from hareline.management.api.rates import RATED, Keys, Rates
 from hareline.management.api.site import Site
 from hareline.management.pace import Share
-from hareline.management.refusals import Refusal, answer
 from hareline.management.routes import parameter
 from hareline.queues.queue import Queue
 from hareline.statistics.blocking import Blocked, why_channel_waits, why_connection_waits

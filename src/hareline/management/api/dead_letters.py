@@ -21,11 +21,11 @@ from hareline.broker.operations.walking import messages_of, read_together, walk
 from hareline.broker.queue_counts import queue_mark
 from hareline.broker.vhost import VirtualHost
 from hareline.errors import MalformedFrame
+from hareline.management.answers import encoded
 from hareline.management.api.call import Call, Routes
 from hareline.management.api.listing import Pieces
 from hareline.management.pace import Share
 from hareline.management.routes import parameter
-from hareline.management.strict_json import encoded
 from hareline.message import Message
 from hareline.queues.dead_letters.first_death import first_death
 from hareline.queues.dead_letters.targets import alternate_of

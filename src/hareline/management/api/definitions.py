@@ -21,12 +21,10 @@ from hareline.administration.definitions_export import Export
 from hareline.administration.definitions_import import Import, report_import
 from hareline.administration.definitions_rabbitmq import ForRabbitMQ
 from hareline.broker.vhost import VirtualHost
-from hareline.management.api.answers import bad_request, no_content
+from hareline.management.answers import answer, bad_request, encoded, no_content
 from hareline.management.api.call import Call, Routes
 from hareline.management.bodies import bodies_of, read_body
 from hareline.management.change_log import CALLER
-from hareline.management.refusals import answer
-from hareline.management.strict_json import encoded
 from hareline.octets import NOT_UTF8, exact, with_texts
 
 routes = Routes("definitions", needs="administrator")

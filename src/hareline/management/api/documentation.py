@@ -17,9 +17,8 @@ from typing import Final
 from pydantic import BaseModel
 from starlette.responses import Response
 
-from hareline.management.api.answers import not_found
+from hareline.management.answers import answer, not_found
 from hareline.management.api.call import Call, Routes
-from hareline.management.refusals import answer
 
 routes = Routes("hareline")
 

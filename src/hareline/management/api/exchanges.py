@@ -21,16 +21,14 @@ from hareline.broker.exchanges.alternate import with_alternate
 from hareline.broker.exchanges.exchange import Exchange
 from hareline.broker.route_explanation import RouteExplanation, Step, Verdict, explain
 from hareline.broker.vhost import VirtualHost
-from hareline.management.api.answers import bad_request, created, no_content, not_found
+from hareline.management.answers import answer, bad_request, created, no_content, not_found
 from hareline.management.api.call import Call, Routes
 from hareline.management.api.listing import listing, picked_columns
 from hareline.management.api.policies import shown
 from hareline.management.api.rates import Keys, Rates
 from hareline.management.api.site import Site
 from hareline.management.bodies import Arguments, ArgumentsField, parse_body
-from hareline.management.paths import exchange_name
-from hareline.management.refusals import answer
-from hareline.management.routes import parameter
+from hareline.management.routes import exchange_name, parameter
 from hareline.message.probe import probe_message
 
 routes = Routes("exchanges")

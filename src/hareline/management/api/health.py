@@ -14,11 +14,10 @@ from typing import Any, Final
 from pydantic import BaseModel, ConfigDict
 from starlette.responses import Response
 
-from hareline.management.api.answers import bad_request
+from hareline.management.answers import answer, bad_request
 from hareline.management.api.call import Call, Routes
 from hareline.management.api.nodes import check_node
 from hareline.management.api.site import ListenerFacts
-from hareline.management.refusals import answer
 from hareline.message import Address, Table, broker_message
 from hareline.statistics.facts import TlsFacts
 

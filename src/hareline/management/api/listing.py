@@ -1,31 +1,37 @@
 """Lists of the API: filtered by name, sorted, paged, with chosen columns, built in shares.
 
 With ``name_of`` and ``keys`` only the items of the page asked for are described. Without ``page``
-the answer is an array of all; with it, an object with ``items`` and counts (``api.answers.Page``).
-The rules and the refusals are RabbitMQ's.
-
-Invariant: no step runs longer than a share (``management.pace``) at one go.
+the answer is an array of all; with it, an object with ``items`` and counts (``answers.Page``). The
+rules and the refusals are RabbitMQ's.
 """
 
 from __future__ import annotations
 
+import asyncio
 import heapq
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from time import perf_counter
 from typing import Any, Final, Generic, TypeVar
 
+import regex
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from hareline.management.api.answers import PAGE_SIZE, PAGE_SIZE_MAX, bad_request
+from hareline.management.answers import (
+    PAGE_SIZE,
+    PAGE_SIZE_MAX,
+    Refusal,
+    answer,
+    bad_request,
+    encoded,
+)
 from hareline.management.api.call import Call
-from hareline.management.api.name_filter import NameFilter
 from hareline.management.bodies import HeldBody
 from hareline.management.pace import Share
-from hareline.management.refusals import Refusal, answer
-from hareline.management.strict_json import encoded
+from hareline.patterns import too_costly
 
 #: Items that are sorted at one go, in some 3 ms.
 SORT_COUNT: Final = 4_096
@@ -370,3 +376,91 @@ def _sortable(value: object) -> SortKey:
     if isinstance(value, str):
         return (2, value)
     return (3, encoded(value))
+
+
+# -------------------------------------------------------------------------------- filtering by name
+
+
+BUDGET_S: Final = 0.5
+MATCH_S: Final = 0.05
+PATTERN_MAX: Final = 512  # characters
+#: Names that a thread is handed at one go.
+NAMES_COUNT: Final = 1_024
+
+
+class NameFilter:
+    """Picks the items whose name contains the text, or is matched by the expression, in any case.
+
+    An item with several names has a line for each. Expressions come from any user, and some would
+    run for hours, so they run in a thread, in an engine that lets the loop go on and stops in time.
+    """
+
+    __slots__ = ("_is_regex", "_left_s", "_text")
+
+    def __init__(self, text: str, *, is_regex: bool) -> None:
+        """Raises Refusal for a regular expression that is too long."""
+        if is_regex and len(text) > PATTERN_MAX:
+            raise Refusal(400, "bad_request", f"name: longer than {PATTERN_MAX} characters")
+        self._text = text
+        self._is_regex = is_regex
+        self._left_s = BUDGET_S
+
+    async def passed(
+        self, items: Iterable[T], name_of: Callable[[T], str], share: Share
+    ) -> AsyncIterator[T]:
+        """Yield the items whose name passes.
+
+        Raises Refusal for a regular expression that is not valid, or takes too long.
+        """
+        if not self._is_regex:
+            wanted = self._text.lower()
+            for item in items:
+                await share.pause()
+                if wanted in name_of(item).lower():
+                    yield item
+            return
+        # also in a thread: some hundred characters may take some hundred ms to compile
+        pattern = await share.wait_for(asyncio.to_thread(_compiled, self._text))
+        rest = iter(items)
+        while batch := list(islice(rest, NAMES_COUNT)):
+            names = []
+            for item in batch:
+                await share.pause()
+                names.append(name_of(item))
+            found = await share.wait_for(asyncio.to_thread(self._search, pattern, names))
+            for item, is_found in zip(batch, found, strict=True):
+                if is_found:
+                    yield item
+
+    def _search(self, pattern: regex.Pattern[str], names: list[str]) -> list[bool]:
+        """Which of the names match; called in a thread."""
+        start_s = perf_counter()
+        found = []
+        for name in names:
+            try:
+                found.append(pattern.search(name, concurrent=True, timeout=MATCH_S) is not None)
+            except TimeoutError:
+                raise _too_slow() from None
+            if perf_counter() - start_s > self._left_s:
+                raise _too_slow()
+        self._left_s -= perf_counter() - start_s
+        return found
+
+
+def _compiled(text: str) -> regex.Pattern[str]:
+    problem = too_costly(text)
+    if problem:
+        raise Refusal(400, "bad_request", f"name: this regular expression {problem}")
+    try:
+        return regex.compile(text, regex.IGNORECASE | regex.MULTILINE)
+    except (regex.error, RecursionError, OverflowError) as problem:
+        reason = f"name: '{text}' is not a regular expression: {problem}"
+        raise Refusal(400, "bad_request", reason) from None
+
+
+def _too_slow() -> Refusal:
+    return Refusal(
+        400,
+        "bad_request",
+        "name: this regular expression takes too long; avoid repetitions within repetitions",
+    )

@@ -24,7 +24,7 @@ import orjson
 from hareline.administration.checks import is_shallow, table_json
 from hareline.amqp.context import Context
 from hareline.errors import ContentTooLarge, MalformedFrame, PreconditionFailed, StoreError
-from hareline.management.strict_json import encoded
+from hareline.management.answers import encoded
 from hareline.message import LargeBody, Message
 from hareline.octets import base64_of
 from hareline.queues.core.entry import HELD, QueueEntry

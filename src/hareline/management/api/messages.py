@@ -32,7 +32,7 @@ from hareline.broker.operations.targets import (
     address_of,
 )
 from hareline.errors import AccessRefused, AmqpError, MalformedFrame, StoreError
-from hareline.management.api.answers import bad_request, no_content
+from hareline.management.answers import Refusal, answer, bad_request, encoded, no_content
 from hareline.management.api.call import Call, Routes, checked_name
 from hareline.management.api.listing import Pieces
 from hareline.management.api.message_json import (
@@ -66,9 +66,7 @@ from hareline.management.api.running import (
     selector_of,
 )
 from hareline.management.bodies import HeldBody, bodies_of, body_pieces, parse_json
-from hareline.management.paths import exchange_name
-from hareline.management.refusals import Refusal, answer
-from hareline.management.strict_json import encoded
+from hareline.management.routes import exchange_name
 from hareline.message import Message
 from hareline.message.exported import InvalidLine, exported, exported_head, imported
 from hareline.queues.core.entry import QueueEntry

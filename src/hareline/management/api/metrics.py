@@ -17,14 +17,14 @@ from typing import Any, Final
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from hareline.management.api.answers import (
+from hareline.management.answers import (
     PROBLEMS,
+    Refusal,
     bad_request,
 )
 from hareline.management.api.call import Call, Routes
 from hareline.management.listener import TRANSPORT
 from hareline.management.pace import Pace
-from hareline.management.refusals import Refusal
 from hareline.management.routes import parameter
 from hareline.metrics.exposition import CONTENT_TYPE
 from hareline.metrics.rendering import Rendering

@@ -19,12 +19,11 @@ from starlette.responses import Response
 from hareline.amqp.connection import Connection
 from hareline.auth.users import Identity, User
 from hareline.broker.vhost import VirtualHost
-from hareline.management.api.access import Caller
-from hareline.management.api.call import Call, Routes
+from hareline.management.answers import answer
+from hareline.management.api.call import Call, Caller, Routes
 from hareline.management.api.connections import channels_of, open_connections_of
 from hareline.management.api.site import Site
 from hareline.management.pace import Share
-from hareline.management.refusals import answer
 from hareline.management.routes import integer, parameter
 from hareline.queues.declare.table import BY_FIELD, OVERFLOWS
 

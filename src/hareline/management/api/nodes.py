@@ -19,7 +19,7 @@ from starlette.responses import Response
 
 from hareline import __version__
 from hareline.broker.exchange_types import EXCHANGE_TYPES
-from hareline.management.api.answers import not_found
+from hareline.management.answers import answer, not_found
 from hareline.management.api.call import Call, Routes
 from hareline.management.api.connections import connections_of
 from hareline.management.api.listing import listing, picked_columns
@@ -27,7 +27,6 @@ from hareline.management.api.queues import type_of
 from hareline.management.api.rates import Rates
 from hareline.management.api.site import Site
 from hareline.management.pace import Share
-from hareline.management.refusals import answer
 from hareline.statistics.history import BASIC, GLOBAL, Retention
 from hareline.statistics.readings import queue_facts
 from hareline.statistics.unacked import Deliveries

@@ -30,13 +30,11 @@ from hareline.broker.exchanges.alternate import ALTERNATE_EXCHANGE
 from hareline.broker.exchanges.exchange import Exchange
 from hareline.broker.vhost import VirtualHost
 from hareline.errors import PreconditionFailed
-from hareline.management.api.access import Tag
-from hareline.management.api.answers import not_found
-from hareline.management.api.call import Body, Call, Routes
+from hareline.management.answers import Refusal, answer, not_found
+from hareline.management.api.call import Body, Call, Routes, Tag
 from hareline.management.api.listing import listing
 from hareline.management.api.site import Site
 from hareline.management.pace import Share
-from hareline.management.refusals import Refusal, answer
 from hareline.queues.declare.arguments import parse_queue_arguments
 from hareline.queues.declare.table import QueueArguments
 from hareline.storage.administration import ParameterRecord, PolicyRecord

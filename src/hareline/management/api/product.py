@@ -15,14 +15,13 @@ from pydantic import BaseModel
 from starlette.responses import Response
 
 from hareline import __version__
-from hareline.management.api.answers import bad_request, no_content
+from hareline.management.answers import answer, bad_request, no_content
 from hareline.management.api.call import Body, Call, Routes
 from hareline.management.api.connections import channels_of, open_connections_of
 from hareline.management.api.listing import listing, picked_columns
 from hareline.management.api.nodes import PRODUCT
 from hareline.management.api.queues import find_queue
 from hareline.management.pace import Share
-from hareline.management.refusals import answer
 
 routes = Routes("product")
 node_routes = Routes("node", needs="administrator")

@@ -25,7 +25,7 @@ from hareline.broker.operations.taking import AckMode, acknowledge, give_back, t
 from hareline.broker.operations.targets import address_of
 from hareline.broker.vhost import audit_only
 from hareline.errors import AccessRefused, AmqpError, PreconditionFailed
-from hareline.management.api.answers import bad_request, not_found
+from hareline.management.answers import Refusal, answer, bad_request, not_found
 from hareline.management.api.call import Call, Routes, checked_name
 from hareline.management.api.listing import Pieces
 from hareline.management.api.message_json import (
@@ -45,7 +45,6 @@ from hareline.management.bodies import (
     table_of,
 )
 from hareline.management.pace import Share
-from hareline.management.refusals import Refusal, answer
 from hareline.message import (
     Address,
     BlindAddress,

@@ -22,7 +22,7 @@ from hareline.broker.operations.holding import Due, cancel_held, held, make_held
 from hareline.broker.operations.moving import Outcome
 from hareline.broker.operations.walking import messages_of, read_together
 from hareline.broker.stream_queue import stream_of
-from hareline.management.api.answers import bad_request, no_content, not_found
+from hareline.management.answers import answer, bad_request, encoded, no_content, not_found
 from hareline.management.api.call import Call, Routes
 from hareline.management.api.listing import Pieces
 from hareline.management.api.message_json import Shown, browsed_json
@@ -36,8 +36,6 @@ from hareline.management.api.running import (
 )
 from hareline.management.bodies import Arguments, parse_body
 from hareline.management.pace import Share
-from hareline.management.refusals import answer
-from hareline.management.strict_json import encoded
 from hareline.message import Table
 from hareline.queues.core.consumer import Consumer
 from hareline.queues.core.entry import PARKED

@@ -19,7 +19,7 @@ from hareline.amqp.rights import require_queue_rights
 from hareline.amqp.topology_methods import clean_name
 from hareline.broker.stream_queue import stream_of
 from hareline.broker.vhost import VirtualHost
-from hareline.management.api.answers import created, instant, no_content, not_found
+from hareline.management.answers import created, instant, no_content, not_found
 from hareline.management.api.call import Call, Routes
 from hareline.management.api.connections import (
     ConnectionsByClient,

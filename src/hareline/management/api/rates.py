@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, Literal, TypeVar
 
 from hareline.counts import ChannelCounts
+from hareline.management.answers import Refusal
 from hareline.management.api.call import Call
-from hareline.management.refusals import Refusal
 from hareline.statistics.sampler import Sampler, message_stats, with_details
 from hareline.statistics.windows import WindowError, read_windows
 

@@ -24,11 +24,9 @@ from hareline.broker.operations.moving import Outcome
 from hareline.broker.operations.selecting import Selection
 from hareline.broker.operations.targets import REASONS
 from hareline.errors import AmqpError
-from hareline.management.api.answers import amqp_refusal, bad_request
+from hareline.management.answers import Refusal, amqp_refusal, answer, bad_request, encoded
 from hareline.management.api.call import Call
-from hareline.management.refusals import Refusal, answer
 from hareline.management.routes import parameter
-from hareline.management.strict_json import encoded
 from hareline.selectors.error import SelectorError
 from hareline.selectors.selector import Selector, compile_selector
 

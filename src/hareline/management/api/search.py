@@ -14,13 +14,11 @@ from pydantic import BaseModel
 from starlette.responses import Response
 
 from hareline.amqp.connection import Connection
-from hareline.management.api.access import Caller
-from hareline.management.api.answers import bad_request
-from hareline.management.api.call import Call, Routes
+from hareline.management.answers import answer, bad_request
+from hareline.management.api.call import Call, Caller, Routes
 from hareline.management.api.connections import channels_of, open_connections_of
 from hareline.management.api.site import Site
 from hareline.management.pace import Share
-from hareline.management.refusals import answer
 from hareline.management.routes import integer, parameter
 
 routes = Routes("hareline")

@@ -22,7 +22,7 @@ from hareline.amqp.connection import Connection
 from hareline.amqp.consuming import ChannelConsumer
 from hareline.broker.operations.walking import messages_of
 from hareline.errors import AmqpError
-from hareline.management.api.answers import bad_request, not_found
+from hareline.management.answers import Refusal, bad_request, encoded, not_found
 from hareline.management.api.call import Call, Routes
 from hareline.management.api.connections import age_s, channels_of, find_channel, holder_json
 from hareline.management.api.listing import Pieces
@@ -30,9 +30,7 @@ from hareline.management.api.message_json import Encoding, Shown, browsed_messag
 from hareline.management.api.messages import COUNT_MAX, PAGE_BYTES_MAX, MessageInfo
 from hareline.management.api.running import run_to_end
 from hareline.management.api.site import Site
-from hareline.management.refusals import Refusal
 from hareline.management.routes import integer, parameter
-from hareline.management.strict_json import encoded
 from hareline.queues.core.entry import QueueEntry
 from hareline.queues.queue import Queue
 from hareline.statistics.unacked import delivered_ms, is_of

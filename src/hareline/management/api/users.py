@@ -16,11 +16,10 @@ from hareline.administration.users import algorithm_name, secret_of
 from hareline.auth.passwords import hash_password
 from hareline.auth.permissions import Permissions
 from hareline.auth.users import User
-from hareline.management.api.answers import bad_request, no_content, not_found
+from hareline.management.answers import answer, bad_request, no_content, not_found
 from hareline.management.api.call import Body, Call, Routes
 from hareline.management.api.listing import listing
 from hareline.management.api.site import Site
-from hareline.management.refusals import answer
 
 routes = Routes("users", needs="administrator")
 permissions_routes = Routes("permissions", needs="administrator")

@@ -13,14 +13,13 @@ from starlette.responses import Response
 
 from hareline.auth.users import INTERNAL
 from hareline.broker.vhost import VirtualHost
-from hareline.management.api.answers import no_content
+from hareline.management.answers import answer, no_content
 from hareline.management.api.call import Body, Call, Routes
 from hareline.management.api.listing import listing, picked_columns
 from hareline.management.api.rates import Rates
 from hareline.management.api.site import Site
 from hareline.management.api.users import LimitBody
 from hareline.management.pace import Pace
-from hareline.management.refusals import answer
 
 routes = Routes("vhosts")
 limits_routes = Routes("limits")

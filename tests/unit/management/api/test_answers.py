@@ -12,14 +12,14 @@ from hareline.errors import (
     PreconditionFailed,
     ResourceLocked,
 )
-from hareline.management.api.answers import (
+from hareline.management.answers import (
     amqp_refusal,
+    answer,
     created,
     instant,
     no_content,
     not_found,
 )
-from hareline.management.refusals import answer
 
 
 @pytest.mark.parametrize(

@@ -13,13 +13,12 @@ from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import StreamingResponse
 
+from hareline.management.answers import PAGE_SIZE, PAGE_SIZE_MAX, Refusal
 from hareline.management.api import listing as listing_module
-from hareline.management.api.answers import PAGE_SIZE, PAGE_SIZE_MAX
 from hareline.management.api.call import Call
 from hareline.management.api.listing import Pieces, answer_with_list, listing, picked
 from hareline.management.bodies import BodiesInFlight
 from hareline.management.pace import Pace
-from hareline.management.refusals import Refusal
 
 Row = dict[str, Any]
 

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
+from hareline.management.answers import Refusal
 from hareline.management.api import metrics
 from hareline.management.api.metrics import CHUNK_CHARACTERS, Scrapes, _Scrape
 from hareline.management.listener import TRANSPORT
 from hareline.management.pace import Pace
-from hareline.management.refusals import Refusal
 
 
 def pieces(count: int) -> Iterator[str]:

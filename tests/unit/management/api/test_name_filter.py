@@ -6,10 +6,10 @@ import asyncio
 
 import pytest
 
-from hareline.management.api import name_filter
-from hareline.management.api.name_filter import PATTERN_MAX, NameFilter
+from hareline.management.answers import Refusal
+from hareline.management.api import listing
+from hareline.management.api.listing import PATTERN_MAX, NameFilter
 from hareline.management.pace import Pace
-from hareline.management.refusals import Refusal
 
 
 async def passed(text: str, *names: str, is_regex: bool = True) -> list[str]:
@@ -39,7 +39,7 @@ async def test_an_expression_is_searched_for(pattern: str, name: str, is_found: 
 
 
 async def test_many_names_are_searched_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(name_filter, "BATCH_COUNT", 3)
+    monkeypatch.setattr(listing, "BATCH_COUNT", 3)
     names = [f"q{number}" for number in range(10)]
     assert await passed("[13579]$", *names) == names[1::2]
 
@@ -71,7 +71,7 @@ async def test_an_expression_that_backtracks_without_end_is_stopped_and_holds_up
 
 
 async def test_all_names_together_have_a_budget(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(name_filter, "perf_counter", iter(range(1_000)).__next__)  # 1 s a match
+    monkeypatch.setattr(listing, "perf_counter", iter(range(1_000)).__next__)  # 1 s a match
     with pytest.raises(Refusal, match="takes too long"):
         await passed("a", "a")
 

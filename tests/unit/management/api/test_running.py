@@ -13,10 +13,10 @@ import pytest
 
 from hareline.broker.operations.moving import Outcome
 from hareline.errors import AccessRefused
+from hareline.management.answers import Refusal
 from hareline.management.api import running
 from hareline.management.api.running import in_shares, run, run_to_end
 from hareline.management.pace import Pace
-from hareline.management.refusals import Refusal
 
 
 class Scene:

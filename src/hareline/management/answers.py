@@ -1,24 +1,96 @@
-"""Answers of the API: JSON, 201, 204, and refusals with RabbitMQ's statuses and texts.
+"""Answers over HTTP: JSON of any value, 201, 204, and refusals with RabbitMQ's statuses and texts.
 
-What OpenAPI says of all of them is here too: problems, and pages of lists.
+A ``Refusal`` may be raised anywhere below a route. What comes out is UTF-8 that a strict reader
+takes, whatever octets a client has put into a name, an argument or a header. What OpenAPI says of
+all answers is here too: problems, and pages of lists.
 """
 
 from __future__ import annotations
 
+import json
+import math
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, Generic, TypeVar
 
+import orjson
 from pydantic import BaseModel
 from starlette.responses import Response
 
 from hareline.errors import AccessRefused, AmqpError, NotAllowed, NotFound
-from hareline.management.refusals import Refusal
 from hareline.management.routes import parameter
+from hareline.octets import readable, readable_octets, with_texts
 
 PAGE_SIZE: Final = 100
 PAGE_SIZE_MAX: Final = 500
 
 Item = TypeVar("Item", bound=BaseModel)
+
+
+def encoded(data: object) -> bytes:
+    """These data as JSON. Octets, times and numbers that JSON does not have are translated.
+
+    Text that is not UTF-8 has RabbitMQ's form (``octets.readable``).
+    """
+    try:
+        return orjson.dumps(data, _plain)
+    except TypeError:  # text with octets that are not UTF-8, or a number beyond 64 bits
+        plain = _finite(with_texts(data, readable))
+        return json.dumps(plain, default=_plain, separators=(",", ":")).encode("ascii")
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, bytes | bytearray | memoryview):
+        return readable_octets(bytes(value))
+    if isinstance(value, float):
+        return float(value)  # of a class of our own
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return list(value)
+    if isinstance(value, set | frozenset):
+        return sorted(value)
+    return str(value)
+
+
+def _finite(value: object) -> object:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {key: _finite(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_finite(each) for each in value]
+    return value
+
+
+def answer(data: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    return Response(encoded(data), status, headers, media_type="application/json")
+
+
+class Refusal(Exception):
+    """``error``: a word in lower case. ``details`` are further fields of the body."""
+
+    def __init__(
+        self,
+        status: int,
+        error: str,
+        reason: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        details: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(reason)
+        self.status = status
+        self.error = error
+        self.reason = reason
+        self.headers = dict(headers or {})
+        self.details = dict(details or {})
+
+    def answer(self) -> Response:
+        # a sentence stays one if it quotes octets that are not UTF-8
+        reason = self.reason.encode("utf-8", "replace").decode()
+        body = {"error": self.error, "reason": reason, **self.details}
+        return answer(body, self.status, self.headers)
 
 
 class Problem(BaseModel):
@@ -62,12 +134,11 @@ LIST_PARAMETERS: Final = (
 
 
 def created(location: str | None = None) -> Response:
-    """201 without a body; ``location``: the path of what was made, relative to the request's."""
+    """201; ``location``: the path of what was made, relative to the request's."""
     return Response(status_code=201, headers={"Location": location} if location else None)
 
 
 def no_content() -> Response:
-    """204: done, and nothing more to say."""
     return Response(status_code=204)
 
 
@@ -78,7 +149,6 @@ def not_found(reason: str = "Not Found") -> Refusal:
 
 
 def bad_request(reason: str) -> Refusal:
-    """The refusal for a request that is wrong."""
     return Refusal(400, "bad_request", reason)
 
 

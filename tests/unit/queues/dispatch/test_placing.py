@@ -245,7 +245,10 @@ def test_a_consumer_that_leaves_waits_for_no_window(plain: SelectiveQueue) -> No
     assert (names(red), names(blue), plain.ready) == (["r1"], [], ["b1"])
 
 
-def test_many_are_handed_over_in_few_batches(plain: SelectiveQueue) -> None:
+def test_many_are_handed_over_in_few_batches(
+    plain: SelectiveQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(placing, "perf_counter", lambda: 0.0)  # the share of a turn never ends
     red, blue = plain.join(RED), plain.join(BLUE)
     plain.put(*[f"{letter}{number}" for number in range(700) for letter in "rb"])
     assert len(red.bodies) == len(blue.bodies) == 700

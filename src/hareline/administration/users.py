@@ -278,9 +278,12 @@ class Users:
             for permission in extra:
                 self._permissions.setdefault(name, {})[permission.vhost] = permission
             self._compose(name)
-            has_password = password is not None or password_hash is not None
-            what = "password.changed" if has_password else "password.cleared"
-            self._changes.tell(f"user.{'created' if existing is None else what}", by, name=name)
+            if existing is None:
+                self._changes.tell("user.created", by, name=name)
+            elif password is not None or password_hash is not None:
+                self._changes.tell("user.password.changed", by, name=name)
+            else:
+                self._changes.tell("user.password.cleared", by, name=name)
             if record.tags or existing is not None:
                 self._changes.tell("user.tags.set", by, name=name, tags=list(record.tags))
             self._report_default_users()

@@ -15,7 +15,6 @@ import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple, cast
-from urllib.parse import urlsplit
 
 import anyio
 import h11
@@ -29,7 +28,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from hareline.auth.peer import Networks
 from hareline.management.answers import Refusal
-from hareline.management.middleware import client_of, scheme_of
+from hareline.management.middleware import client_of, is_own_page, scheme_of
 from hareline.management.routes import Route
 
 
@@ -407,11 +406,7 @@ class WebSocketDoor:
         allowed = self._origins()
         if EVERY_ORIGIN in allowed or origin.lower() in [each.lower() for each in allowed]:
             return ""
-        try:
-            host = urlsplit(origin).netloc
-        except ValueError:
-            host = ""
-        if host and host == headers.get("host"):
+        if is_own_page(origin, headers):
             return ""
         return f"websocket.origins does not name the page's origin: {origin}"
 

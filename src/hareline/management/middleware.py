@@ -185,13 +185,18 @@ def foreign_origin(method: str, headers: Mapping[str, str]) -> str:
     origin = headers.get("origin")
     if origin is None or method in SAFE_METHODS:
         return ""
+    if is_own_page(origin, headers):
+        return ""
+    return f"a page of another site has asked for this (Origin: {origin})"
+
+
+def is_own_page(origin: str, headers: Mapping[str, str]) -> bool:
+    """True if the page's origin is the host that the request is for."""
     try:
         host = urlsplit(origin).netloc
     except ValueError:
-        host = ""
-    if host and host == headers.get("host"):
-        return ""
-    return f"a page of another site has asked for this (Origin: {origin})"
+        return False
+    return bool(host) and host == headers.get("host")
 
 
 # ----------------------------------------------------------------------------------------- the stop

@@ -14,18 +14,7 @@ import pytest
 
 from hareline.storage.journal.damage import Decision
 from hareline.storage.journal.files import Files
-from hareline.storage.journal.format.frame import (
-    CHECKPOINT,
-    CLEAN,
-    COMMIT,
-    COVER,
-    FREE,
-    MESSAGE,
-    PART,
-    PRODUCERS,
-    RETURN,
-    SETTLE,
-)
+from hareline.storage.journal.format.frame import MESSAGE
 from hareline.storage.journal.format.header import VERSION, UnsupportedVersion
 from hareline.storage.journal.format.message import (
     DEAD_LETTER,
@@ -40,6 +29,7 @@ from hareline.storage.journal.format.message import (
 )
 from hareline.storage.journal.format.positions import position_of, segment_name
 from hareline.storage.journal.format.records import (
+    DECODERS,
     Checkpoint,
     CheckpointQueue,
     Cover,
@@ -48,15 +38,6 @@ from hareline.storage.journal.format.records import (
     Producers,
     Returned,
     Run,
-    decode_checkpoint,
-    decode_clean,
-    decode_commit,
-    decode_cover,
-    decode_free,
-    decode_part,
-    decode_producers,
-    decode_return,
-    decode_settle,
 )
 from hareline.storage.journal.inspect import verify
 from hareline.storage.journal.reader import JournalReader
@@ -99,18 +80,7 @@ def _message(body: bytes, *entries: Entry, flags: int = 0, large_id: int = 0) ->
     )
 
 
-DECODERS: Final = {
-    MESSAGE: decode_message,
-    SETTLE: decode_settle,
-    RETURN: decode_return,
-    COVER: decode_cover,
-    CLEAN: decode_clean,
-    CHECKPOINT: decode_checkpoint,
-    FREE: decode_free,
-    PART: decode_part,
-    COMMIT: decode_commit,
-    PRODUCERS: decode_producers,
-}
+_DECODERS: Final = {MESSAGE: decode_message, **DECODERS}
 
 MESSAGES: Final = [
     [
@@ -192,7 +162,7 @@ def test_a_journal_is_read_as_it_was_written(tmp_path: Path) -> None:
     listener = Listener(Decision.FAIL)
     batches, numbers, strays = read_all(Files(), listener, directory=directory)
     assert [
-        [DECODERS[kind](payload) for _, kind, payload in batch.records] for batch in batches
+        [_DECODERS[kind](payload) for _, kind, payload in batch.records] for batch in batches
     ] == [*MESSAGES, *TRANSACTIONS, *PRODUCER_LISTS]
     assert (numbers, strays, listener.torn) == ([1, 2, 3, 4, 5, 6, 7], [], [])
     assert not verify(Files(), directory).is_damaged

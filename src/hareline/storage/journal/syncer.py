@@ -34,7 +34,7 @@ class Work(ABC):
         """Report the result, on the loop's side. May submit more."""
 
 
-def _ignore(_: object) -> None:
+def ignore(_: object) -> None:
     """Stands for a callback that was not given."""
 
 
@@ -46,7 +46,7 @@ class Task(Work, Generic[T]):
 
     __slots__ = ("_on_done", "_results", "_run")
 
-    def __init__(self, run: Callable[[], T], on_done: Callable[[T], object] = _ignore) -> None:
+    def __init__(self, run: Callable[[], T], on_done: Callable[[T], object] = ignore) -> None:
         self._run = run
         self._on_done = on_done
         self._results: list[T] = []

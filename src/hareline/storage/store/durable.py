@@ -17,7 +17,7 @@ from typing import Final
 from hareline.storage.interface import MessageStore
 from hareline.storage.journal.files import Files
 from hareline.storage.journal.format.positions import position_of
-from hareline.storage.journal.syncer import Pause, Syncer, Task, bug_text
+from hareline.storage.journal.syncer import Pause, Syncer, Task, bug_text, ignore
 from hareline.storage.journal.upkeep import (
     Discarded,
     Freed,
@@ -49,10 +49,6 @@ _MS_PER_S: Final = 1000
 
 def _epoch_ms() -> int:
     return time.time_ns() // 1_000_000
-
-
-def _ignore(_: object) -> None:
-    """Stands for a callback that was not given."""
 
 
 def _never(_: int) -> bool:
@@ -133,12 +129,12 @@ class DurableStore(MessageStore):
         retention_bytes: int = 0,
         linger_ms: int = 0,
         bodies: LargeBodies | None = None,
-        on_disk_full: Callable[[bool], None] = _ignore,
-        on_failure: Callable[[str], None] = _ignore,
-        on_segment: Callable[[int], None] = _ignore,
+        on_disk_full: Callable[[bool], None] = ignore,
+        on_failure: Callable[[str], None] = ignore,
+        on_segment: Callable[[int], None] = ignore,
         added_queues: Callable[[], Set[int]] = frozenset,
         is_deleting: Callable[[int], bool] = _never,
-        report: Callable[[str], None] = _ignore,
+        report: Callable[[str], None] = ignore,
         on_measured: OnMeasured | None = None,
         now_ms: Callable[[], int] = _epoch_ms,
     ) -> None:

@@ -229,11 +229,9 @@ def can_deliver(queue: Queue) -> bool:
 def head_timestamp(queue: Queue) -> int | None:
     """Seconds in the timestamp property of the next message, None without one.
 
-    Not of streams, unless they are paused, and not where the message's content is on disk alone, as
-    in RabbitMQ.
+    Not of streams, and not where the message's content is on disk alone, as in RabbitMQ.
     """
-    is_running_stream = isinstance(queue.lane, ReadingLane) and not queue.is_paused
-    if is_running_stream or not len(queue.order):
+    if isinstance(queue.lane, ReadingLane) or not len(queue.order):
         return None
     entry = queue.order.peek()
     if entry is None or isinstance(entry.message, StoredMessage):

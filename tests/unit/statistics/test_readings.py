@@ -267,3 +267,5 @@ def test_a_stream_has_no_head_to_look_at(broker: SteppedBroker, peer: Peer) -> N
     peer.declare("s", durable=True, arguments={"x-queue-type": "stream"})
     peer.publish(1, "s", properties=Properties(timestamp=Timestamp(1)))
     assert queue_facts(broker.queue("s")).head_timestamp is None
+    broker.queue("s").set_paused(True)
+    assert queue_facts(broker.queue("s")).head_timestamp is None

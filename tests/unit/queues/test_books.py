@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hareline.broker.queue_counts import queue_counts, queue_mark
 from hareline.counts import QueueCounts
-from hareline.queues.core.tally import QueueTally
+from hareline.queues.books import QueueTally
 from hareline.queues.queue import Queue
 from tests.support.messages import make_message
 

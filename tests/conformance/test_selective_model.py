@@ -22,10 +22,10 @@ from hypothesis.stateful import (
 )
 
 from hareline.message import Message
+from hareline.queues.core.consumer_book import LiveLimit
 from hareline.queues.core.credit import UNLIMITED, CreditWindow
 from hareline.queues.core.entry import ACQUIRED, PARKED, READY, SETTLED, QueueEntry
 from hareline.queues.core.groups import Groups
-from hareline.queues.core.live_limit import LiveLimit
 from hareline.queues.dispatch import placing
 from hareline.queues.dispatch.selective import SelectiveLane
 from hareline.queues.queue import Queue

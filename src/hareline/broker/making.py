@@ -18,10 +18,10 @@ from hareline.broker.delayed_queues import DelayedSender, delay_queue_name
 from hareline.broker.exchanges.exchange import Route
 from hareline.broker.filtered_exchange import SELECTOR_ARGUMENT
 from hareline.queues.core.audit_recorder import AUDIT_STREAM
+from hareline.queues.core.consumer_book import LiveLimit, TakingOver
 from hareline.queues.core.environment import QueueEnvironment
 from hareline.queues.core.groups import Groups
 from hareline.queues.core.kinds import NO_DELIVERY_LIMIT
-from hareline.queues.core.live_limit import LiveLimit, TakingOver
 from hareline.queues.core.start_position import REPLAY_PERIOD
 from hareline.queues.dead_letters.dead_letters import DeadLetters
 from hareline.queues.dead_letters.targets import alternate_of, find_targets

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hareline.queues.core.consumer_book import LiveLimit
 from hareline.queues.core.credit import UNLIMITED, CreditWindow
 from hareline.queues.core.entry import QueueEntry
 from hareline.queues.core.lane import BATCH_BYTES, ENTRIES_PER_TURN
-from hareline.queues.core.live_limit import LiveLimit
 from hareline.queues.dispatch import plain
 from hareline.queues.dispatch.rings import Rings
 from hareline.queues.orders.fifo import FifoOrder

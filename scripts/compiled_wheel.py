@@ -78,7 +78,6 @@ LEFT_OUT: Final = {
     "queues.core.dead_letter_scheduler": "once a turn",
     "queues.core.ownership": "when a queue is declared",
     "queues.core.pages": "a page at a time, most of it in arrays",
-    "queues.core.pressure": "a record of one flag",
     "queues.core.part_ports": "its classes must have no type to mypyc; it says why",
     "queues.policies.*": "reached by ports; see part_ports",
     "storage.store.compaction": "once a batch, or in a thread",

@@ -14,7 +14,6 @@ from hareline.events import Report
 from hareline.queues.core.dead_letter_scheduler import DeadLetterScheduler
 from hareline.queues.core.enqueueing import Enqueueing
 from hareline.queues.core.ports import QueuePort
-from hareline.queues.core.pressure import MemoryPressure
 from hareline.storage.interface import MessageStore
 
 if TYPE_CHECKING:
@@ -26,6 +25,20 @@ if TYPE_CHECKING:
 Route = Callable[[str, list[str], "Message"], tuple[tuple[QueuePort, ...], tuple[Enqueueing, ...]]]
 
 
+class MemoryPressure:
+    """``is_high``: memory is above the mark from which the contents of messages are spooled.
+
+    ``net.memory`` notices, ``orders.window.set_spooling`` sets it for the queues of a virtual host,
+    and each queue's paging reads it at the end of its dispatches. The mark is below the one at
+    which publishers are blocked.
+    """
+
+    __slots__ = ("is_high",)
+
+    def __init__(self) -> None:
+        self.is_high = False
+
+
 @dataclass(frozen=True, slots=True)
 class QueueEnvironment:
     """``route`` finds the queues for a message that the broker itself publishes.
@@ -33,9 +46,8 @@ class QueueEnvironment:
     ``on_admission_changed`` is to be called when a queue begins or ceases to need admission, since
     publishers remember which way into a queue they take. ``store`` keeps what must survive, and
     contents that have left memory. All dead letters go by ``dead_letter_scheduler``, which each
-    environment makes for itself. ``pressure`` says whether memory is short.
-    ``audit`` is told what happens to messages; None: there is no
-    audit. It is looked at when a queue, a channel or a consumer is made, and never for a message.
+    environment makes for itself. ``audit`` is told what happens to messages, None without audit; it
+    is looked at when a queue, a channel or a consumer is made, and never for a message.
     """
 
     clock: Clock

@@ -28,9 +28,8 @@ from hareline.amqp.transactions import Transaction
 from hareline.broker.producers import PublishNumber
 from hareline.errors import NoRoute, NotKept, ResourceError, within_short_string
 from hareline.message import PROPERTIES_START, Address, LargeBody, Message, large_message
-from hareline.queues.core.archiving import archive_message, archives_of
 from hareline.queues.core.audit_recorder import AuditRecorder
-from hareline.queues.core.enqueueing import Enqueueing
+from hareline.queues.core.enqueueing import Enqueueing, archive_message, archives_of
 from hareline.queues.core.kinds import REFUSED, TAKEN
 from hareline.queues.policies.expiry import expires_at_ms
 from hareline.queues.policies.overflow import Overflow

@@ -3,8 +3,8 @@
 ``x-archive-to`` of a queue or an exchange names a stream that gets a copy of what the queue or
 exchange gets (docs/archiving.md). ``broker.registry`` tells ``Archives`` what comes and goes, in
 any order, since a restart brings exchanges back first. ``broker.declarations`` asks whether a name
-may be an archive, ``broker.vhost`` whether a queue may go. ``queues.core.archiving`` has the
-messages.
+may be an archive, ``broker.vhost`` whether a queue may go; ``core.enqueueing`` puts the
+messages there.
 
 Invariant: ``archive`` of a queue or exchange is the stream that its argument names, while there is
 one.

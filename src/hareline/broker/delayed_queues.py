@@ -17,7 +17,7 @@ from typing import Final
 from hareline.broker.delayed_exchange import DelayedExchange
 from hareline.broker.exchanges.exchange import Route
 from hareline.message import Message
-from hareline.queues.core.archiving import archive_message
+from hareline.queues.core.enqueueing import archive_message
 from hareline.queues.core.environment import QueueEnvironment
 from hareline.queues.core.kinds import TAKEN
 from hareline.queues.policies.delay import DELAY_HEADER, delay_ms_of

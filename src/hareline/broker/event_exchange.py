@@ -22,7 +22,7 @@ from hareline.clock import Clock, Timers
 from hareline.events import Report
 from hareline.later import ITEMS_MAX, Later, Loss
 from hareline.message import Address, Table, Timestamp, broker_message
-from hareline.queues.core.archiving import archive_message
+from hareline.queues.core.enqueueing import archive_message
 from hareline.queues.core.kinds import KEEPS_NONE, TAKEN
 from hareline.storage.interface import MessageStore
 from hareline.turn import Turn

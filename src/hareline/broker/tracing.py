@@ -32,8 +32,7 @@ from hareline.message import (
     Table,
     trace_copy,
 )
-from hareline.queues.core.archiving import archive_message
-from hareline.queues.core.enqueueing import Enqueueing
+from hareline.queues.core.enqueueing import Enqueueing, archive_message
 from hareline.queues.core.entry import QueueEntry
 from hareline.queues.core.kinds import KEEPS_ALL, TAKEN
 from hareline.queues.queue import Queue

@@ -37,7 +37,7 @@ from hareline.management.answers import Refusal, answer
 from hareline.management.authentication import Authenticator
 from hareline.management.bodies import parse_body, read_body
 from hareline.management.routes import Route
-from hareline.queues.core.archiving import archive_message, archives_of
+from hareline.queues.core.enqueueing import archive_message, archives_of
 from hareline.queues.core.kinds import KEEPS_ALL, KEEPS_NONE, TAKEN
 from hareline.queues.queue import Queue
 from hareline.selectors.error import SelectorError

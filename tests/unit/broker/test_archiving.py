@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hareline.broker.vhost import VirtualHost
-from hareline.queues.core.archiving import archive_message, archives_of
+from hareline.queues.core.enqueueing import archive_message, archives_of
 from hareline.queues.queue import Queue
 from tests.support.messages import make_message
 from tests.support.vhosts import declare

@@ -12,8 +12,7 @@ from collections.abc import Sequence
 
 from hareline.errors import NotKept
 from hareline.message import Message
-from hareline.queues.core.archiving import archive_message, archives_of
-from hareline.queues.core.enqueueing import Enqueueing
+from hareline.queues.core.enqueueing import Enqueueing, archive_message, archives_of
 from hareline.queues.core.kinds import KEEPS_ALL, KEEPS_NONE, REFUSED, TAKEN
 from hareline.storage.interface import MessageStore
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from hareline.errors import MalformedFrame
-from hareline.queues.core.archiving import archive_message, archives_of
+from hareline.queues.core.enqueueing import Enqueueing, archive_message, archives_of
 from hareline.queues.core.kinds import KEEPS_ALL, KEEPS_NONE, TAKEN
 from hareline.queues.dead_letters.first_death import first_death
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from hareline.broker.exchanges.exchange import Exchange
     from hareline.broker.vhost import VirtualHost
     from hareline.message import Address, Message
-    from hareline.queues.core.enqueueing import Enqueueing
     from hareline.queues.queue import Queue
 
 NAME_MAX_OCTETS: Final = 255

@@ -1,12 +1,15 @@
-"""Destination of a routed message: a queue, or a requester waiting for a direct reply.
+"""Destinations of a routed message: queues, requesters waiting for a direct reply, and archives.
 
-``amqp.publishing`` calls it for each message and each destination, so it is a base class and not a
-protocol.                                                                                     [hot]
+A queue with ``x-archive-to`` has a stream as its ``archive``, and so has an exchange
+(``broker.archives``). Whatever puts a routed message into queues calls ``archive_message`` behind
+it, in the same callback of the loop: what one callback does is in one batch of the journal, so
+queue and archive have the message after a crash, or neither has.                            [hot]
 """
 
 from __future__ import annotations
 
 from abc import ABCMeta, abstractmethod
+from collections.abc import Sequence
 
 from hareline.compiled import mypyc_attr, trait
 from hareline.message import Message
@@ -15,7 +18,9 @@ from hareline.message import Message
 @trait
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Enqueueing(metaclass=ABCMeta):
-    """``needs_admission``: messages must come by ``put``.
+    """A base class and not a protocol, since the hot path calls it for each message.
+
+    ``needs_admission``: messages must come by ``put``.
 
     ``keeps``: which messages go to the store: KEEPS_NONE, KEEPS_PERSISTENT or KEEPS_ALL.
     ``archive``: the stream that gets what comes here; None without ``x-archive-to``.
@@ -40,3 +45,42 @@ class Enqueueing(metaclass=ABCMeta):
     @abstractmethod
     def put(self, message: Message) -> int:
         """Take in a message: TAKEN, REFUSED, or DISCARDED without a word to its publisher."""
+
+
+def archive_message(
+    message: Message, takers: Sequence[Enqueueing], passed: Sequence[Enqueueing] = ()
+) -> tuple[Enqueueing, ...]:
+    """Put a message into its archives; returns them.
+
+    ``takers`` have the message by now; ``passed`` are the archives of the exchanges on its way. A
+    stream gets the message once, and not again where it was routed to the stream itself.
+    """
+    archives = archives_of(takers, passed)
+    for stream in archives:
+        stream.put(message)
+    return archives
+
+
+def archives_of(
+    takers: Sequence[Enqueueing], passed: Sequence[Enqueueing] = ()
+) -> tuple[Enqueueing, ...]:
+    """The streams that get a message of these queues, each once; without the queues themselves.
+
+    An archive may have an archive in turn.
+    """
+    for queue in takers:
+        if queue.archive is not None:
+            break
+    else:
+        if not passed:
+            return ()  # as nearly always
+    found = dict.fromkeys(passed)
+    pending: list[Enqueueing] = [*takers, *passed]
+    for queue in pending:
+        stream = queue.archive
+        if stream is not None and stream not in found:
+            found[stream] = None
+            pending.append(stream)
+    for queue in takers:
+        found.pop(queue, None)
+    return tuple(found)

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Final
 from hareline import events
 from hareline.errors import MalformedFrame, StoreError
 from hareline.message import dead_letter
-from hareline.queues.core.archiving import archive_message
 from hareline.queues.core.dead_letter_scheduler import DeadLetterSender
+from hareline.queues.core.enqueueing import Enqueueing, archive_message
 from hareline.queues.core.kinds import TAKEN
 from hareline.queues.dead_letters.history import History, dead_message_of
 from hareline.queues.dead_letters.template import DeathTemplates
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from hareline.message import Message
-    from hareline.queues.core.enqueueing import Enqueueing
     from hareline.queues.core.entry import QueueEntry
     from hareline.queues.core.environment import QueueEnvironment
     from hareline.queues.core.kinds import DeathReason

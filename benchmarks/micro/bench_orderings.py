@@ -19,7 +19,7 @@ from hareline.message import Message, Table
 from hareline.queues.core.entry import SETTLED, RankedEntry
 from hareline.queues.core.property_cache import PropertyCache
 from hareline.queues.orders.fifo import FifoOrder
-from hareline.queues.orders.last_value_order import LastValueOrder
+from hareline.queues.orders.last_values import LastValueOrder
 from hareline.queues.orders.order import EntryOrder
 from hareline.queues.orders.priority import rabbitmq_levels
 from hareline.queues.orders.sorted import SortedOrder

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from hareline.queues.core.entry import QueueEntry
 from hareline.queues.orders.fifo import FifoOrder
-from hareline.queues.orders.last_value_order import LastValueOrder
+from hareline.queues.orders.last_values import LastValueOrder
 from hareline.queues.orders.log_order import LogOrder
 from hareline.queues.orders.order import EntryOrder
 from hareline.queues.orders.priority import qpid_levels, rabbitmq_levels

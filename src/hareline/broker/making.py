@@ -35,8 +35,7 @@ from hareline.queues.dispatch.reader import Getter
 from hareline.queues.dispatch.reading import ReadingLane
 from hareline.queues.dispatch.selective import SelectiveLane
 from hareline.queues.orders.fifo import FifoOrder
-from hareline.queues.orders.last_value_order import LastValueOrder
-from hareline.queues.orders.last_values import LastValues
+from hareline.queues.orders.last_values import LastValueOrder, LastValues
 from hareline.queues.orders.log_order import LogOrder
 from hareline.queues.orders.order import EntryOrder
 from hareline.queues.orders.priority import (

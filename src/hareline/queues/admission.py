@@ -18,7 +18,7 @@ from hareline.queues.core.entry import HELD, QueueEntry, RankedEntry
 from hareline.queues.core.environment import QueueEnvironment
 from hareline.queues.core.kinds import DISCARDED, KEEPS_ALL, KEEPS_NONE, REFUSED, TAKEN
 from hareline.queues.core.lane import Lane
-from hareline.queues.orders.last_value_order import LastValueOrder
+from hareline.queues.orders.last_values import LastValueOrder, LastValues
 from hareline.queues.orders.order import EntryOrder
 from hareline.queues.policies.expiry import Expiry
 from hareline.queues.wiring import keep, wire
@@ -26,7 +26,6 @@ from hareline.storage.interface import QueueLedger
 
 if TYPE_CHECKING:
     from hareline.queues.dead_letters.dead_letters import DeadLetters
-    from hareline.queues.orders.last_values import LastValues
     from hareline.queues.orders.window import Paging
     from hareline.queues.policies.hold import Hold
     from hareline.queues.policies.overflow import Overflow

@@ -24,7 +24,7 @@ from hareline.queues.dispatch.plain import PlainLane
 from hareline.queues.dispatch.reading import ReadingLane
 from hareline.queues.dispatch.selective import SelectiveLane
 from hareline.queues.orders.fifo import FifoOrder
-from hareline.queues.orders.last_value_order import LastValueOrder
+from hareline.queues.orders.last_values import LastValueOrder
 from hareline.queues.orders.log_order import LogOrder
 from hareline.queues.orders.priority import PriorityOrder
 from hareline.queues.orders.sorted import SortedOrder

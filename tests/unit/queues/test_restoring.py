@@ -17,7 +17,7 @@ from hareline.broker.restoring import (
 )
 from hareline.message import Message
 from hareline.queues.orders.fifo import FifoOrder
-from hareline.queues.orders.last_value_order import LastValueOrder
+from hareline.queues.orders.last_values import LastValueOrder
 from hareline.queues.orders.priority import rabbitmq_levels
 from hareline.queues.orders.sorted import SortedOrder
 from hareline.queues.policies.expiry import Expiry

@@ -1,16 +1,9 @@
 """Older values that new ones replace: the book of a queue with ``x-last-value-key``.
 
-Kept by the queue, whatever its ordering: ``last_value_order`` where messages are taken, a log where
-they are only read. A new value stands in the ordering like any other entry, and the queue drops the
-older one of its key; one that a consumer has stays until it is settled, and is dropped when it
-comes back. The queue calls ``replaced_by`` for an entry that becomes ready for the first time,
-``is_stale`` for entries that come back, and ``forget`` when one was settled.
-
-Invariant: ``_newest`` holds the entries that are the last value of their key, and no settled ones,
-so it is bounded by the keys that are in the queue, and ``_stale`` by the entries that consumers
-have. The key of an entry stands in its ``rank``, so the ordering must not use that itself.
-Source: Broker-J's conflation queues; a message without the header, or with a void there, is never
-replaced and replaces nothing.                                                               [hot]
+The queue keeps it, whatever its ordering: a ``LastValueOrder`` where messages are taken, a log
+where they are only read. A new value stands in the ordering like any other entry, at the end, and
+the queue drops the older one of its key; one that a consumer has stays until it is settled, and is
+dropped when it comes back. Source: Broker-J's conflation queues.                            [hot]
 """
 
 from __future__ import annotations
@@ -23,11 +16,18 @@ from hareline.compiled import mypyc_attr
 from hareline.message import Message
 from hareline.queues.core.entry import ACQUIRED, QueueEntry, RankedEntry
 from hareline.queues.core.property_cache import PropertyCache
+from hareline.queues.orders.fifo import FifoOrder
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class LastValues:
-    """``key_header`` is the header that names what a message is the value of.
+    """``key_header`` is the header that names what a message is the value of; a message without it,
+    or with a void there, is never replaced and replaces nothing.
+
+    The queue calls ``replaced_by`` for an entry that becomes ready for the first time, ``is_stale``
+    for entries that come back, and ``forget`` when one was settled. ``_newest`` is bounded by the
+    keys that are in the queue, ``_stale`` by the entries that consumers have. The key of an entry
+    stands in its ``rank``, so the ordering must not use that itself.
 
     Keys are the same when their wire type and their value are: the integer 1, the text "1", 1.0 and
     true are four keys, and so are integers of different widths (only ``l`` and ``L``, two letters
@@ -84,6 +84,19 @@ class LastValues:
     def key_count(self) -> int:
         """How many keys have a value."""
         return len(self._newest)
+
+
+class LastValueOrder(FifoOrder):
+    """First in, first out, with the book of its last values; entries have to be RankedEntry.
+
+    Those that ``values`` knows stay objects in its pages.
+    """
+
+    __slots__ = ("values",)
+
+    def __init__(self, key_header: str) -> None:
+        super().__init__()
+        self.values = LastValues(key_header)
 
 
 def _read_key(header: str, message: Message) -> object:

@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from hareline.message import Table
 from hareline.queues.core.entry import READY, SETTLED, QueueEntry
-from hareline.queues.orders.last_value_order import LastValueOrder
+from hareline.queues.orders.last_values import LastValueOrder
 from hareline.queues.queue import Queue
 from hareline.wire.table import Array
 from tests.support.messages import make_message

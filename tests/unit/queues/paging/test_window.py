@@ -21,7 +21,7 @@ from hareline.queues.dispatch.selective import SelectiveLane
 from hareline.queues.orders import fifo
 from hareline.queues.orders import window as paging
 from hareline.queues.orders.fifo import FifoOrder
-from hareline.queues.orders.last_value_order import LastValueOrder
+from hareline.queues.orders.last_values import LastValueOrder
 from hareline.queues.orders.log_order import LogOrder
 from hareline.queues.orders.order import EntryOrder
 from hareline.queues.orders.priority import rabbitmq_levels

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hareline.message import Message
 from hareline.queues.core.entry import HELD, QueueEntry
 from hareline.queues.orders.fifo import FifoOrder
-from hareline.queues.orders.last_value_order import LastValueOrder
+from hareline.queues.orders.last_values import LastValueOrder
 from hareline.queues.policies.deadline_timer import LOOK_AGAIN_MS, NEVER
 from hareline.queues.policies.hold import (
     LEFT_ALLOWED,

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from hareline.errors import MalformedFrame
 from hareline.queues.core.enqueueing import Enqueueing, archive_message, archives_of
 from hareline.queues.core.kinds import KEEPS_ALL, KEEPS_NONE, TAKEN
-from hareline.queues.dead_letters.first_death import first_death
+from hareline.queues.dead_letters.history import first_death
 
 if TYPE_CHECKING:
     from hareline.broker.exchanges.exchange import Exchange

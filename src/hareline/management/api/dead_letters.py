@@ -27,7 +27,7 @@ from hareline.management.api.listing import Pieces
 from hareline.management.pace import Share
 from hareline.management.routes import parameter
 from hareline.message import Message
-from hareline.queues.dead_letters.first_death import first_death
+from hareline.queues.dead_letters.history import first_death
 from hareline.queues.dead_letters.targets import alternate_of
 from hareline.queues.declare.table import QueueArguments
 from hareline.queues.queue import Queue

@@ -26,6 +26,7 @@ stays, octet for octet.                                                         
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -134,6 +135,24 @@ def dead_message_of(message: Message, *, keeps_copies: bool, is_for_default: boo
             table.pop(name, None)
         fields = encode_fields(table)
     return DeadMessage(parts, fields, history, copies)
+
+
+def first_death(headers: Mapping[str, object]) -> Mapping[str, object] | None:
+    """The table of the first death; None if the headers have none.
+
+    That is the table of the queue and reason that x-first-death-queue and -reason name, or else the
+    last one, the oldest in headers that name none. The last one alone would not do: a repeated
+    death moves its table to the front. Any publisher may have written the headers.
+    """
+    deaths = headers.get(X_DEATH)
+    if not isinstance(deaths, list):
+        return None
+    tables = [death for death in deaths if isinstance(death, Mapping)]
+    named = (headers.get("x-first-death-queue"), headers.get("x-first-death-reason"))
+    for table in tables:
+        if (table.get("queue"), table.get("reason")) == named:
+            return table
+    return tables[-1] if tables else None
 
 
 def _found_history(octets: bytes, *, is_from_default: bool) -> tuple[bytes, bytes]:

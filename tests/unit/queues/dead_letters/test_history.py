@@ -23,6 +23,7 @@ from hareline.queues.dead_letters.history import (
     DEATHS_MAX_BYTES,
     History,
     dead_message_of,
+    first_death,
     record_death,
 )
 from hareline.wire.encoder import header_frame
@@ -485,3 +486,35 @@ def test_no_message_goes_round_without_a_client_however_short_its_history(
             assert history is not None
             assert {name for name in "abcdefgh" if history.bars(name)} == since_rejected
             assert len(queues_in(history)) <= 4
+
+
+# ---------------------------------------------------------------------------- the first death
+
+WORK = {"queue": "work", "reason": "rejected"}
+RETRY = {"queue": "retry", "reason": "expired"}
+WORK_EXPIRED = {"queue": "work", "reason": "expired"}
+
+
+def headers(deaths: object, queue: object = "work", reason: object = "rejected") -> dict[str, Any]:
+    return {"x-death": deaths, "x-first-death-queue": queue, "x-first-death-reason": reason}
+
+
+@pytest.mark.parametrize(
+    "deaths",
+    [[WORK], [RETRY, WORK], [WORK, RETRY], [WORK_EXPIRED, WORK, RETRY], ["x", WORK, 3, RETRY]],
+)
+def test_the_table_of_queue_and_reason_is_found_wherever_it_stands(deaths: list[object]) -> None:
+    assert first_death(headers(deaths)) is WORK
+
+
+def test_the_oldest_table_where_the_headers_name_none_of_them() -> None:
+    assert first_death({"x-death": [WORK, RETRY]}) is RETRY
+    assert first_death(headers([WORK, RETRY], queue="forgotten")) is RETRY
+    assert first_death(headers([WORK, RETRY], queue=["work"])) is RETRY
+
+
+@pytest.mark.parametrize(
+    "written", [{}, headers("x"), headers([]), headers(["x", 1]), headers(None)]
+)
+def test_headers_without_a_death(written: dict[str, Any]) -> None:
+    assert first_death(written) is None

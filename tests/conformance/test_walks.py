@@ -11,7 +11,6 @@ import pytest
 from hareline.broker.operations.positions import position_of, rank_of
 from hareline.broker.operations.walking import standing, walk
 from hareline.message import TRANSIENT, UNWRITTEN, Table
-from hareline.queues.books import settle_in_place
 from hareline.queues.core.entry import QueueEntry
 from hareline.queues.dispatch.reading import ReadingLane
 from hareline.queues.orders import fifo, log_order, order
@@ -143,7 +142,7 @@ def test_what_a_walk_has_shown_can_be_settled_where_it_stands(ordering: Ordering
                 if random.randrange(3):
                     there = standing(queue, entry)
                     assert there is not None
-                    settle_in_place(queue, [there])
+                    queue.settle_in_place([there])
                     assert standing(queue, entry) is None
                     del stand.places[entry.offset]
         expected = stand.expected

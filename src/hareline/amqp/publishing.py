@@ -33,7 +33,7 @@ from hareline.queues.core.enqueueing import Enqueueing, archive_message, archive
 from hareline.queues.core.kinds import REFUSED, TAKEN
 from hareline.queues.policies.expiry import expires_at_ms
 from hareline.queues.policies.overflow import Overflow
-from hareline.queues.queue import Queue, has_taker
+from hareline.queues.queue import Queue
 from hareline.storage.interface import MessageStore
 from hareline.wire.constants import FLAG_HEADERS
 from hareline.wire.decoder import PublishLane
@@ -382,11 +382,7 @@ class Publishing(PublishLane):
         route, message, queues = publish.route, publish.message, publish.queues
         archives, is_mandatory = publish.archives, route.is_mandatory
         if route.is_immediate:
-            takers = tuple(
-                queue
-                for queue in queues
-                if not isinstance(queue, Queue) or has_taker(queue, message)
-            )
+            takers = tuple(queue for queue in queues if queue.has_taker(message))
             message.forget_properties()
             is_mandatory = not queues
             if queues and not takers:

@@ -29,7 +29,6 @@ from hareline.broker.making import (
 from hareline.broker.registry import Registry
 from hareline.errors import PreconditionFailed, StoreError
 from hareline.events import Report
-from hareline.queues.admission import without_hold, without_overflow
 from hareline.queues.core.environment import QueueEnvironment
 from hareline.queues.declare.arguments import overlaid, parse_queue_arguments
 from hareline.queues.declare.table import (
@@ -294,7 +293,7 @@ class LiveArguments:
             if after.hold_on_publish:
                 queue.install(hold=Hold(queue, environment))
             else:
-                without_hold(queue)
+                queue.remove_hold()
 
 
 def _change_limits(queue: Queue, after: QueueArguments, environment: QueueEnvironment) -> None:
@@ -306,7 +305,7 @@ def _change_limits(queue: Queue, after: QueueArguments, environment: QueueEnviro
             queue.mark()
     elif after.max_length is None and after.max_length_bytes is None:
         if overflow is not None:
-            without_overflow(queue)
+            queue.remove_overflow()
     elif overflow is None:
         queue.install(overflow=make_overflow(queue, after, environment))
         assert queue.overflow is not None

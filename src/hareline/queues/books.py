@@ -1,8 +1,8 @@
 """The books of a queue: the state of each entry, and the counters over all of them.
 
-Base of ``queues.admission.AdmittingQueue``, and the only code that writes these counters. Entries
-change their state here, and in lanes that park, acquire or show them (``entry`` has the table).
-What else happens to entries, by the queue's policies, is decided in ``admission`` and ``wiring``.
+Base of ``queues.queue.Queue``, and the only code that writes these counters. Entries change their
+state here, and in lanes that park, acquire or show them (``entry`` has the table). What else
+happens to entries, by the queue's policies, is decided in ``queue`` and ``wiring``.
 
 Invariant: ``ready_count + held_count + unacked_count`` is the number of entries that are not
 settled, and ``ready_bytes`` the octets of the ready ones' bodies.                           [hot]
@@ -367,6 +367,16 @@ class QueueBooks(QueuePort):
                 self.order.discard(entry)
         self._count_dropped(len(entries))
 
+    def settle_in_place(self, entries: list[QueueEntry]) -> None:
+        """Settle ready or held entries where they stand, as if a consumer had accepted them.
+
+        For operators: nothing is dead-lettered, and no delivery is counted.
+        """
+        self._settle_waiting(entries)
+        if self._on_departed is not None:
+            for entry in entries:
+                self._on_departed(entry)
+
     def on_lost(self, entries: list[QueueEntry], *, are_in_place: bool) -> None:
         """Entries leave whose messages cannot be read; the store keeps what it has.
 
@@ -454,15 +464,3 @@ class QueueBooks(QueuePort):
         self.tally.first_offset = self.next_offset = max(self.next_offset, last_offset + 1)
         self.ready_bytes += ready_bytes
         self.returned_count += returned_count
-
-
-def settle_in_place(queue: QueueBooks, entries: list[QueueEntry]) -> None:
-    """Settle ready or held entries where they stand, as if a consumer had accepted them.
-
-    For operators: nothing is dead-lettered, and no delivery is counted.
-    """
-    queue._settle_waiting(entries)
-    on_departed = queue._on_departed
-    if on_departed is not None:
-        for entry in entries:
-            on_departed(entry)

@@ -1,24 +1,8 @@
-"""A queue: owns an ordering, a lane and its policies, and is what the protocol side works with.
+"""A queue: an ordering, a lane and its policies, as the protocol side and the virtual host see it.
 
-Called by publishers (enqueue, put), channels (get, settle, reject, release, purge), the virtual
-host (consumers, delete) and the turn (dispatch). Its only subclass records what happens and changes
-nothing (``broker.audit.queue``): what differs between queue types is the ordering, and what else a
-queue does is one small object for each thing, or None:
-
-=================  ================================================================================
-``expiry``         when entries expire; made for the first message that can
-``hold``           entries that are not valid yet
-``overflow``       limits, and what happens at them
-``dead_letters``   where entries go that are dropped, expired, rejected or delivered too often
-``last_values``    which older entry a new value takes the place of
-``ledger``         what the store keeps of this queue, if it is durable
-``paging``         what of a deep queue leaves memory, where there is a disk for it
-``lease``          when an unused queue goes
-=================  ================================================================================
-
-What they make of each new entry and of each that leaves is in ``wiring``; the counters and the
-states of entries are kept by ``books``. ``enqueue`` is for queues that only keep new messages; the
-others *need admission*, and publishers go by ``put``.                                      [hot]
+``books`` keeps the counters and the states of entries, ``wiring`` makes of the parts what is called
+for each entry. A queue that only keeps new messages takes them by ``enqueue``; one whose parts do
+more with them *needs admission*, and publishers go by ``put``.                              [hot]
 """
 
 from __future__ import annotations
@@ -27,34 +11,65 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from hareline.compiled import mypyc_attr
+from hareline.errors import StoreError
 from hareline.message import Message
-from hareline.queues.admission import AdmittingQueue, showing_count
+from hareline.queues.books import QueueBooks
 from hareline.queues.core.consumer import Consumer
 from hareline.queues.core.entry import (
+    HELD,
     RETURNS_MAX,
     SETTLED,
     UNCOUNTED,
     QueueEntry,
+    RankedEntry,
 )
 from hareline.queues.core.environment import QueueEnvironment
-from hareline.queues.core.kinds import NO_DELIVERY_LIMIT, DeathReason
+from hareline.queues.core.kinds import (
+    DISCARDED,
+    KEEPS_ALL,
+    KEEPS_NONE,
+    NO_DELIVERY_LIMIT,
+    REFUSED,
+    TAKEN,
+    DeathReason,
+)
 from hareline.queues.core.lane import BATCH_ENTRIES, CLOSED_LANE, Lane
 from hareline.queues.dispatch.browsing import BrowsingLane
 from hareline.queues.dispatch.plain import PlainLane
 from hareline.queues.dispatch.selective import SelectiveLane
+from hareline.queues.orders.last_values import LastValueOrder, LastValues
 from hareline.queues.orders.order import EntryOrder
-from hareline.queues.policies.hold import ready_at_ms
-from hareline.queues.wiring import wire_deleted
+from hareline.queues.policies.expiry import Expiry
+from hareline.queues.policies.hold import Hold, ready_at_ms
+from hareline.queues.wiring import keep, wire, wire_deleted
 from hareline.storage.interface import QueueLedger
 from hareline.turn import Turn
 
 if TYPE_CHECKING:
+    from hareline.queues.dead_letters.dead_letters import DeadLetters
+    from hareline.queues.orders.window import Paging
     from hareline.queues.policies.lease import Lease
+    from hareline.queues.policies.overflow import Overflow
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class Queue(AdmittingQueue):
-    """``owner``: whose the queue is exclusively (``core.ownership``), None for all connections.
+class Queue(QueueBooks):
+    """What differs between queue types is the ordering. Each part is one small object, or None:
+
+    =================  ===========================================================================
+    ``expiry``         when entries expire; made for the first message that can
+    ``hold``           entries that are not valid yet
+    ``overflow``       limits, and what happens at them
+    ``dead_letters``   targets of entries that are dropped, expired, rejected or returned too often
+    ``last_values``    the older entry that a new value takes the place of
+    ``ledger``         the store's record of this queue, if it is durable
+    ``paging``         what of a deep queue leaves memory, where there is a disk for it
+    ``lease``          when an unused queue goes
+    =================  ===========================================================================
+
+    ``keeps``: which messages go to the store (``kinds``). ``is_timeless``: no message expires here,
+    whatever it says. ``owner``: whose the queue is exclusively (``core.ownership``), None for all
+    connections.
 
     ``on_unused`` is called when the last consumer has left (the virtual host deletes auto-delete
     queues then). ``delivery_limit``: how often an entry may come back, NO_DELIVERY_LIMIT = always.
@@ -66,10 +81,13 @@ class Queue(AdmittingQueue):
     __slots__ = (
         "_has_closing",
         "_late_in",
+        "archive",
         "arguments",
         "consumer_count",
+        "dead_letters",
         "declared_ms",
         "delivery_limit",
+        "environment",
         "exclusive_count",
         "incarnation",
         "is_auto_delete",
@@ -77,10 +95,15 @@ class Queue(AdmittingQueue):
         "is_delivering",
         "is_durable",
         "is_paused",
+        "is_timeless",
+        "keeps",
+        "last_values",
         "lease",
         "name",
+        "needs_admission",
         "on_unused",
         "owner",
+        "shows_delivery_count",
         "turn",
     )
 
@@ -97,7 +120,7 @@ class Queue(AdmittingQueue):
         on_unused: Callable[[Queue], None] | None = None,
         environment: QueueEnvironment | None = None,
     ) -> None:
-        super().__init__(order, PlainLane(self, order), environment)
+        super().__init__(order, PlainLane(self, order))
         self.name = name
         self.turn = turn
         self.is_durable = is_durable
@@ -116,6 +139,163 @@ class Queue(AdmittingQueue):
         self.exclusive_count = 0
         self.lease: Lease | None = None
         self.delivery_limit = NO_DELIVERY_LIMIT
+        self.environment = environment
+        self.keeps = KEEPS_NONE
+        self.archive = None
+        self.dead_letters: DeadLetters | None = None
+        self.last_values = order.values if isinstance(order, LastValueOrder) else None
+        self.shows_delivery_count = False
+        self.is_timeless = False
+        self.needs_admission = False
+        self._wire()
+
+    # ------------------------------------------------------------------------ parts
+
+    def install(
+        self,
+        *,
+        lane: Lane | None = None,
+        expiry: Expiry | None = None,
+        hold: Hold | None = None,
+        overflow: Overflow | None = None,
+        last_values: LastValues | None = None,
+        paging: Paging | None = None,
+        ledger: QueueLedger | None = None,
+        keeps: int | None = None,
+    ) -> None:
+        """Go on with these parts; what is None stays as it is.
+
+        ``paging`` and ``last_values`` are for a queue without entries, and so is ``overflow`` if it
+        counts what is not settled.
+        """
+        if lane is not None:
+            self.lane.hand_over_to(lane)
+            self.lane = lane
+        # what holds nothing yet is false, so each is compared with None
+        self.expiry = self.expiry if expiry is None else expiry
+        self.hold = self.hold if hold is None else hold
+        self.overflow = self.overflow if overflow is None else overflow
+        self.last_values = self.last_values if last_values is None else last_values
+        self.paging = self.paging if paging is None else paging
+        self.ledger = self.ledger if ledger is None else ledger
+        self.keeps = self.keeps if keeps is None else keeps
+        self._wire()
+
+    def remove_overflow(self) -> None:
+        """Go on without limits; for a queue that has some."""
+        assert self.overflow is not None, self
+        self.overflow.stop()
+        self.overflow = None
+        self._wire()
+
+    def remove_hold(self) -> None:
+        """Take in all messages as ready from now on; for a queue that holds nothing now."""
+        assert self.hold is not None, self
+        assert not self.held_count, self
+        self.hold.stop()
+        self.hold = None
+        self._wire()
+
+    def _wire(self) -> None:
+        """Work out what is called for each entry; after each change of the parts."""
+        needed_admission = self.needs_admission
+        wires = wire(
+            self,
+            self.order,
+            self.lane,
+            self.entry_class,
+            browsers=self.browsers,
+            expiry=self.expiry,
+            hold=self.hold,
+            overflow=self.overflow,
+            last_values=self.last_values,
+            paging=self.paging,
+            ledger=self.ledger,
+            keeps=self.keeps,
+        )
+        self._connect(wires)
+        self.needs_admission = wires.needs_admission
+        if wires.needs_admission != needed_admission and self.environment is not None:
+            self.environment.on_admission_changed()
+
+    # --------------------------------------------------------------------------- in
+
+    def put(self, message: Message) -> int:
+        """Take in a message with all that this queue does to new ones.
+
+        Returns TAKEN, REFUSED, or DISCARDED where the overflow policy says so.
+        """
+        if not self.needs_admission and (message.extras is None or not message.expires_at_ms):
+            self.enqueue(message)
+            return TAKEN
+        overflow = self.overflow
+        if overflow is not None:
+            if overflow.refuses(message):
+                return REFUSED
+            if overflow.discards(message):
+                return DISCARDED
+        entry = self._new_entry(message)
+        if self.ledger is not None and (message.position or self.keeps == KEEPS_ALL):
+            keep(entry, self.ledger)
+        self._take_in(entry, self.environment.clock.now_ms if self.environment is not None else 0)
+        return TAKEN
+
+    def _take_in(self, entry: RankedEntry, now_ms: int) -> None:
+        """Do to an entry that came at ``now_ms`` all that this queue does to new ones."""
+        self._set_expiry(entry, now_ms)
+        hold = self.hold
+        if hold is not None and hold.takes(entry, now_ms):
+            self._hold_entry(entry)
+        else:
+            self._make_ready(entry)
+        if self.overflow is not None:
+            self.overflow.enforce(entry)
+
+    def _set_expiry(self, entry: RankedEntry, now_ms: int) -> None:
+        expiry = self.expiry
+        extras = entry.message.extras
+        if extras is not None and extras.expires_at_ms and expiry is None and not self.is_timeless:
+            assert self.environment is not None, "a queue without an environment has no time"
+            expiry = self.expiry = Expiry(self, self.environment)
+        if expiry is not None:
+            expiry.add(entry, now_ms)
+
+    def revive(
+        self, offset: int, delivery_count: int, message: Message, *, is_paged: bool = False
+    ) -> RankedEntry:
+        """Take in an entry of an earlier life; called in the order of offsets.
+
+        Times to live, and times until which it is held, count from the message's arrival.
+        ``is_paged``: it is to stand in a page, without its content, and is not added here.
+        """
+        entry = RankedEntry(self, message, offset)
+        entry.delivery_count = delivery_count
+        if entry.returns and self.shows_delivery_count:
+            entry.message = _showing_count(message, entry.returns)
+        self.count_revived(offset, returned_count=delivery_count > 0)
+        if not is_paged:
+            self._take_in(entry, message.arrival_ms)
+            return entry
+        assert self.paging is not None
+        self._set_expiry(entry, message.arrival_ms)
+        self.order.rank(entry)  # an ordering that reads it from the message remembers it
+        self.paging.leave_content(entry)
+        return entry
+
+    def make_held_ready(self, entries: list[QueueEntry]) -> None:
+        """Held entries whose time has come take their own places.
+
+        Of a last value they become the newest in this order.
+        """
+        if self.last_values is not None:
+            for entry in entries:
+                replaced = self.last_values.replaced_by(entry)
+                if replaced is not None:
+                    self.drop([replaced], "replaced")
+            entries = [entry for entry in entries if entry.state == HELD]
+        self._end_hold(entries)
+        if self.overflow is not None:
+            self.overflow.enforce(None)
 
     # --------------------------------------------------------------------- dispatch
 
@@ -271,7 +451,7 @@ class Queue(AdmittingQueue):
         if self.shows_delivery_count and is_counted:
             for entry in entries:
                 before = entry.message
-                entry.message = showing_count(before, entry.returns)
+                entry.message = _showing_count(before, entry.returns)
                 if self.overflow is not None:
                     self.overflow.on_changed(before, entry.message)
         if self.ledger is not None:
@@ -295,6 +475,14 @@ class Queue(AdmittingQueue):
         return dropped + len(self._take_all())
 
     # -------------------------------------------------------------------- consumers
+
+    def has_taker(self, message: Message) -> bool:
+        self.deliver_due()
+        if self.is_deleted or self.is_paused:
+            return False
+        if self.hold is not None and ready_at_ms(message, message.arrival_ms) > message.arrival_ms:
+            return False
+        return self.lane.has_taker(message)
 
     def add_consumer(self, consumer: Consumer) -> None:
         """What is due is delivered before, except where much would be looked at again for each of
@@ -409,11 +597,11 @@ class Queue(AdmittingQueue):
         return f"<Queue {self.name!r}, {self.ready_count} ready, {self.unacked_count} unacked>"
 
 
-def has_taker(queue: Queue, message: Message) -> bool:
-    """True if a consumer waits that would be given this message at once (immediate)."""
-    queue.deliver_due()
-    if queue.is_deleted or queue.is_paused:
-        return False
-    if queue.hold is not None and ready_at_ms(message, message.arrival_ms) > message.arrival_ms:
-        return False
-    return queue.lane.has_taker(message)
+def _showing_count(message: Message, delivery_count: int) -> Message:
+    """The message with the header x-delivery-count; as it is, if it cannot be read from disk."""
+    try:
+        shown = message.with_header("x-delivery-count", delivery_count)
+    except StoreError:
+        return message  # that is found and reported when it is its turn
+    shown.position = message.position  # the same one to the store
+    return shown

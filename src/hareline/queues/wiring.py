@@ -1,7 +1,7 @@
 """Calls of a queue for each entry, made of its parts: the one place that knows both.
 
-``queues.admission`` calls ``wire`` when a queue is made and whenever a part comes or goes, and
-keeps what comes back. A queue that does nothing with its entries but keep them in order gets the
+``Queue`` calls ``wire`` when it is made and whenever a part comes or goes, and keeps what comes
+back. A queue that does nothing with its entries but keep them in order gets the
 ordering's own ``add`` and no listeners, so it pays for nothing; each part that is there adds one
 call.                                                                                          [hot]
 

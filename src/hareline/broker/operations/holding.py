@@ -14,7 +14,6 @@ from heapq import heappop, nsmallest
 from typing import Final
 
 from hareline.broker.operations.moving import Outcome
-from hareline.queues.books import settle_in_place
 from hareline.queues.core.entry import HELD, QueueEntry
 from hareline.queues.queue import Queue
 
@@ -39,7 +38,7 @@ def cancel_held(queue: Queue, offsets: frozenset[int] | None, outcome: Outcome) 
     """Settle held messages; ``offsets`` None: all."""
     for entries in _chosen(queue, offsets, CANCELLED_AT_ONCE):
         if entries:
-            settle_in_place(queue, entries)
+            queue.settle_in_place(entries)
             _note(queue, entries, outcome)
         yield
 

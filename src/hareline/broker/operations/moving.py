@@ -24,7 +24,6 @@ from hareline.broker.operations.selecting import Selection, selected
 from hareline.broker.operations.targets import ALARM, FULL, GONE, NOT_STORED, UNREADABLE
 from hareline.broker.operations.walking import standing
 from hareline.errors import MalformedFrame, PreconditionFailed
-from hareline.queues.books import settle_in_place
 from hareline.queues.dead_letters.dead_letters import DELIVERY_COUNT_HEADER
 from hareline.queues.dispatch.reading import OFFSET_HEADER, ReadingLane
 
@@ -70,7 +69,7 @@ def delete(queue: Queue, selection: Selection, outcome: Outcome) -> Iterator[Non
         for number, (entry, _) in enumerate(found, 1):
             there = _there(queue, entry, outcome)
             if there is not None:
-                settle_in_place(queue, [there])
+                queue.settle_in_place([there])
                 outcome.count(there)
                 _note_ticket(queue, outcome)
             if not number % _PER_STEP:
@@ -144,7 +143,7 @@ def _transfer_one(
         return refusal
     if not is_copy and (still := standing(queue, there)) is not None:
         # a queue that got the message may have dead-lettered others to this one, and pushed it out
-        settle_in_place(queue, [still])
+        queue.settle_in_place([still])
     outcome.count(entry)
     return ""
 

@@ -46,6 +46,10 @@ class Enqueueing(metaclass=ABCMeta):
     def put(self, message: Message) -> int:
         """Take in a message: TAKEN, REFUSED, or DISCARDED without a word to its publisher."""
 
+    def has_taker(self, message: Message) -> bool:
+        """True if a consumer waits that would be given this message at once (immediate)."""
+        return True
+
 
 def archive_message(
     message: Message, takers: Sequence[Enqueueing], passed: Sequence[Enqueueing] = ()

@@ -6,7 +6,7 @@ this is an abstract base class and not a protocol, so that a compiled build can 
 
 The chain of bases: ``entry.EntryQueue`` (for an entry's holder), ``credit.ConsumedQueue`` (for a
 consumer and its windows), ``QueuePort`` (for the parts), ``books.QueueBooks`` (states and
-counters), ``admission.AdmittingQueue`` (new messages), ``Queue``.
+counters), ``Queue``.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ import pytest
 from hareline.queues.core.entry import QueueEntry
 from hareline.queues.core.lane import CLOSED_LANE
 from hareline.queues.orders.fifo import FifoOrder
-from hareline.queues.queue import Queue, has_taker
+from hareline.queues.queue import Queue
 from tests.support.consumers import RecordingConsumer
 from tests.support.messages import make_message
 from tests.support.turns import ManualTurn
@@ -41,7 +41,7 @@ def test_credit_that_comes_back_after_the_end_asks_for_nothing(
     assert (len(consumer.bodies), len(browser.bodies)) == (1, 1)
     assert place.queue.consumers == []
     assert place.queue.ready_count == 0
-    assert not has_taker(place.queue, make_message(b"x"))
+    assert not place.queue.has_taker(make_message(b"x"))
 
 
 def test_a_dispatch_that_was_asked_for_before_delivers_nothing(

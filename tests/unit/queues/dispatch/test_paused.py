@@ -9,7 +9,6 @@ import pytest
 from hareline.broker.stream_queue import stream_of
 from hareline.queues.dispatch.plain import PlainLane
 from hareline.queues.dispatch.selective import SelectiveLane
-from hareline.queues.queue import has_taker
 from tests.support.consumers import RecordingConsumer
 from tests.support.messages import make_message
 from tests.support.vhosts import QueueStand
@@ -35,7 +34,7 @@ def test_nothing_is_delivered_until_it_goes_on(name: str) -> None:
     stand.publish(b"2", b"3")
     assert before.bodies + during.bodies == [b"1"] or name == "log"
     assert stand.queue.get() is None
-    assert not has_taker(stand.queue, make_message(b"x"))
+    assert not stand.queue.has_taker(make_message(b"x"))
     stand.queue.set_paused(False)
     assert (was_paused, stand.queue.is_paused) == (True, False)
     stand.turn.run()

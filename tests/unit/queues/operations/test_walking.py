@@ -10,7 +10,6 @@ import pytest
 from hareline.broker.operations import walking
 from hareline.broker.operations.positions import InvalidPosition, position_of, rank_of
 from hareline.broker.operations.walking import parked_shares, read_together, standing, walk
-from hareline.queues.books import settle_in_place
 from hareline.queues.core.groups import ParkedRun, Ranked
 from hareline.queues.orders.fifo import FifoOrder
 from hareline.queues.orders.sorted import SortedOrder
@@ -116,7 +115,7 @@ def test_a_parked_entry_can_be_settled_in_its_place() -> None:
     ]
     there = standing(queue, entry)
     assert there is entry
-    settle_in_place(queue, [there])
+    queue.settle_in_place([there])
     assert standing(queue, entry) is None
     assert queue.ready_count == 7
     assert 3 not in [each.offset for each in queue.lane.ready_entries()]

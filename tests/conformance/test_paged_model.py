@@ -22,7 +22,7 @@ from hypothesis.stateful import (
 
 from hareline.broker.restoring import end_paged, restore_paged, takes_pages
 from hareline.message import TRANSIENT, UNWRITTEN, ContentSource, Message, StoredMessage
-from hareline.queues.books import QueueBooks
+from hareline.queues.books import QueueBooks, Wires
 from hareline.queues.core import pages
 from hareline.queues.core.credit import CreditWindow
 from hareline.queues.core.entry import SETTLED
@@ -33,7 +33,6 @@ from hareline.queues.orders.log_order import LogOrder
 from hareline.queues.orders.window import set_spooling
 from hareline.queues.policies.overflow import Overflow
 from hareline.queues.queue import Queue
-from hareline.queues.wiring import Wires
 from hareline.storage.interface import MessageStore
 from tests.support.content_stores import PagedLedger, PagedQueue, PagingStore
 from tests.support.examples import examples

@@ -11,7 +11,7 @@ settled, and ``ready_bytes`` the octets of the ready ones' bodies.              
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hareline.compiled import mypyc_attr
 from hareline.queues.core.entry import (
@@ -23,18 +23,21 @@ from hareline.queues.core.entry import (
     QueueEntry,
     RankedEntry,
 )
+from hareline.queues.core.kinds import KEEPS_NONE
 from hareline.queues.core.ports import QueuePort
 
 if TYPE_CHECKING:
     from hareline.message import Message
     from hareline.queues.core.lane import Lane
     from hareline.queues.dispatch.browsing import BrowsingLane
+    from hareline.queues.orders.last_values import LastValues
     from hareline.queues.orders.order import EntryOrder
     from hareline.queues.orders.window import Paging
     from hareline.queues.policies.expiry import Expiry
     from hareline.queues.policies.hold import Hold
     from hareline.queues.policies.overflow import Overflow
-    from hareline.queues.wiring import Listener, Wires
+
+Listener = Callable[[QueueEntry], None]
 
 
 class QueueTally:
@@ -91,6 +94,25 @@ class QueueTally:
         self.reading_acks += unacked_count
 
 
+class Wires(NamedTuple):
+    """``insert`` puts an entry into the ordering. ``append`` does the same for a new one of a queue
+    that needs no admission, after the store has it; ``append_run`` for new ones that came together.
+
+    ``on_left``: listeners to an entry that has left, without the store; ``on_departed``: with it.
+    ``entry_class``: of new entries. ``needs_admission``: publishers go by ``Queue.put``.
+    ``has_entries_to_itself``: only the ordering refers to those that do not expire.
+    """
+
+    insert: Callable[[Any], None]
+    append: Callable[[Any], None]
+    append_run: Callable[[list[Any]], None]
+    on_left: Listener | None
+    on_departed: Listener | None
+    entry_class: type[QueueEntry]
+    needs_admission: bool
+    has_entries_to_itself: bool
+
+
 @mypyc_attr(allow_interpreted_subclasses=True)
 class QueueBooks(QueuePort):
     """``next_offset`` is also the number of messages ever enqueued. ``delivered_count``,
@@ -100,8 +122,9 @@ class QueueBooks(QueuePort):
     has yet to count.
 
     ``order`` has the ready entries but those that the ``lane`` has parked. ``ledger``: what the
-    store keeps of this queue, if it is durable. ``paging``: what of a deep queue leaves memory,
-    where there is a disk for it. ``is_marked``: a dispatch is still to come.
+    store keeps of this queue, if it is durable, and ``keeps`` of which messages (``kinds``).
+    ``paging``: what of a deep queue leaves memory, where there is a disk for it. ``is_marked``: a
+    dispatch is still to come.
     """
 
     __slots__ = (
@@ -118,7 +141,9 @@ class QueueBooks(QueuePort):
         "held_count",
         "hold",
         "is_marked",
+        "keeps",
         "lane",
+        "last_values",
         "ledger",
         "next_offset",
         "order",
@@ -144,8 +169,10 @@ class QueueBooks(QueuePort):
         self.expiry: Expiry | None = None
         self.hold = None
         self.overflow = None
+        self.last_values: LastValues | None = None
         self.paging = None
         self.ledger = None
+        self.keeps = KEEPS_NONE
         self.is_marked = False
         self.next_offset = 0
         self.ready_bytes = 0

@@ -27,7 +27,6 @@ from hareline.queues.core.environment import QueueEnvironment
 from hareline.queues.core.kinds import (
     DISCARDED,
     KEEPS_ALL,
-    KEEPS_NONE,
     NO_DELIVERY_LIMIT,
     REFUSED,
     TAKEN,
@@ -67,9 +66,8 @@ class Queue(QueueBooks):
     ``lease``          when an unused queue goes
     =================  ===========================================================================
 
-    ``keeps``: which messages go to the store (``kinds``). ``is_timeless``: no message expires here,
-    whatever it says. ``owner``: whose the queue is exclusively (``core.ownership``), None for all
-    connections.
+    ``is_timeless``: no message expires here, whatever it says. ``owner``: whose the queue is
+    exclusively (``core.ownership``), None for all connections.
 
     ``on_unused`` is called when the last consumer has left (the virtual host deletes auto-delete
     queues then). ``delivery_limit``: how often an entry may come back, NO_DELIVERY_LIMIT = always.
@@ -96,8 +94,6 @@ class Queue(QueueBooks):
         "is_durable",
         "is_paused",
         "is_timeless",
-        "keeps",
-        "last_values",
         "lease",
         "name",
         "needs_admission",
@@ -140,10 +136,10 @@ class Queue(QueueBooks):
         self.lease: Lease | None = None
         self.delivery_limit = NO_DELIVERY_LIMIT
         self.environment = environment
-        self.keeps = KEEPS_NONE
         self.archive = None
         self.dead_letters: DeadLetters | None = None
-        self.last_values = order.values if isinstance(order, LastValueOrder) else None
+        if isinstance(order, LastValueOrder):
+            self.last_values = order.values
         self.shows_delivery_count = False
         self.is_timeless = False
         self.needs_admission = False
@@ -199,20 +195,7 @@ class Queue(QueueBooks):
     def _wire(self) -> None:
         """Work out what is called for each entry; after each change of the parts."""
         needed_admission = self.needs_admission
-        wires = wire(
-            self,
-            self.order,
-            self.lane,
-            self.entry_class,
-            browsers=self.browsers,
-            expiry=self.expiry,
-            hold=self.hold,
-            overflow=self.overflow,
-            last_values=self.last_values,
-            paging=self.paging,
-            ledger=self.ledger,
-            keeps=self.keeps,
-        )
+        wires = wire(self)
         self._connect(wires)
         self.needs_admission = wires.needs_admission
         if wires.needs_admission != needed_admission and self.environment is not None:

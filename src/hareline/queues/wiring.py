@@ -1,9 +1,8 @@
 """Calls of a queue for each entry, made of its parts: the one place that knows both.
 
 ``Queue`` calls ``wire`` when it is made and whenever a part comes or goes, and keeps what comes
-back. A queue that does nothing with its entries but keep them in order gets the
-ordering's own ``add`` and no listeners, so it pays for nothing; each part that is there adds one
-call.                                                                                          [hot]
+back. A queue that does nothing with its entries but keep them in order gets the ordering's own
+``add`` and no listeners, so it pays for nothing; each part that is there adds one call.       [hot]
 
 =================  =========================  ================================================
 part               a new entry                an entry that has left
@@ -25,65 +24,25 @@ lane               needs admission, if it     frees its group, if it wants depar
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
 from hareline.message import UNWRITTEN
+from hareline.queues.books import Listener, QueueBooks, Wires
 from hareline.queues.core.entry import QueueEntry, RankedEntry
 from hareline.queues.core.kinds import KEEPS_ALL
-
-if TYPE_CHECKING:
-    from hareline.queues.core.lane import Lane
-    from hareline.queues.core.ports import QueuePort
-    from hareline.queues.dispatch.browsing import BrowsingLane
-    from hareline.queues.orders.last_values import LastValues
-    from hareline.queues.orders.order import EntryOrder
-    from hareline.queues.orders.window import Paging
-    from hareline.queues.policies.expiry import Expiry
-    from hareline.queues.policies.hold import Hold
-    from hareline.queues.policies.overflow import Overflow
-    from hareline.storage.interface import QueueLedger
-
-Listener = Callable[[QueueEntry], None]
+from hareline.queues.orders.last_values import LastValues
+from hareline.queues.orders.order import EntryOrder
+from hareline.storage.interface import QueueLedger
 
 
-class Wires(NamedTuple):
-    """``insert`` puts an entry into the ordering. ``append`` does the same for a new one of a queue
-    that needs no admission, after the store has it; ``append_run`` for new ones that came together.
-
-    ``on_left``: listeners to an entry that has left, without the store; ``on_departed``: with it.
-    ``entry_class``: of new entries. ``needs_admission``: publishers go by ``Queue.put``.
-    ``has_entries_to_itself``: only the ordering refers to those that do not expire.
-    """
-
-    insert: Callable[[Any], None]
-    append: Callable[[Any], None]
-    append_run: Callable[[list[Any]], None]
-    on_left: Listener | None
-    on_departed: Listener | None
-    entry_class: type[QueueEntry]
-    needs_admission: bool
-    has_entries_to_itself: bool
-
-
-def wire(
-    queue: QueuePort,
-    order: EntryOrder,
-    lane: Lane,
-    entry_class: type[QueueEntry],
-    *,
-    browsers: BrowsingLane | None,
-    expiry: Expiry | None,
-    hold: Hold | None,
-    overflow: Overflow | None,
-    last_values: LastValues | None,
-    paging: Paging | None,
-    ledger: QueueLedger | None,
-    keeps: int,
-) -> Wires:
-    """What a queue with these parts calls; ``entry_class`` is that of its entries until now."""
+def wire(queue: QueueBooks) -> Wires:
+    """What a queue calls with the parts that it has now."""
+    order, lane, browsers = queue.order, queue.lane, queue.browsers
+    expiry, overflow, paging = queue.expiry, queue.overflow, queue.paging
+    last_values, ledger = queue.last_values, queue.ledger
     needs_admission = (
         (expiry is not None and expiry.concerns_all)
-        or hold is not None
+        or queue.hold is not None
         or overflow is not None
         or lane.wants_new_entries
         or browsers is not None
@@ -103,9 +62,10 @@ def wire(
     )
     append, append_run, on_departed = insert, insert_run, on_left
     if ledger is not None:
-        keeping = _Keeping(ledger, insert, insert_run, keeps_all=keeps == KEEPS_ALL)
+        keeping = _Keeping(ledger, insert, insert_run, keeps_all=queue.keeps == KEEPS_ALL)
         append, append_run = keeping.append, keeping.append_run
         on_departed = _all_of(on_left, ledger.settle)
+    entry_class = queue.entry_class
     if needs_admission or on_left is not None:
         entry_class = RankedEntry
     return Wires(
@@ -189,7 +149,7 @@ class _Replacing:
     __slots__ = ("_insert", "_last_values", "_queue")
 
     def __init__(
-        self, queue: QueuePort, last_values: LastValues, insert: Callable[[Any], None]
+        self, queue: QueueBooks, last_values: LastValues, insert: Callable[[Any], None]
     ) -> None:
         self._queue = queue
         self._last_values = last_values

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from hareline.broker.audit.policies import AuditedDeadLetters, AuditedOverflow, WatchedRoute
+from hareline.broker.audit.policies import AuditedDeadLetters, WatchedRoute
 from hareline.broker.audit.queue import AuditedQueue
 from hareline.broker.delayed_exchange import DelayedExchange
 from hareline.broker.delayed_queues import DelayedSender, delay_queue_name
@@ -288,8 +288,7 @@ def make_overflow(
     queue: Queue, arguments: QueueArguments, environment: QueueEnvironment
 ) -> Overflow:
     """The limits that the arguments set; there must be one."""
-    overflow_class = Overflow if environment.audit is None else AuditedOverflow
-    return overflow_class(
+    return Overflow(
         queue,
         environment,
         max_length=arguments.max_length,

@@ -1,6 +1,6 @@
-"""Limits and dead letters of a queue with audit.
+"""Dead letters of a queue with audit, and the way on for messages of a delayed exchange.
 
-``broker.making`` gives them to an ``AuditedQueue`` in place of those that record nothing.
+``broker.making`` takes them in place of those that record nothing.
 
 Invariant: what is recorded here has happened; whether it happens is decided by the base classes.
                                                                                              [hot]
@@ -12,10 +12,8 @@ from collections import deque
 from random import random
 from typing import TYPE_CHECKING
 
-from hareline.broker.audit.queue import AuditedQueue
 from hareline.broker.audit.trace import QueueTrace
 from hareline.queues.dead_letters.dead_letters import DeadLetters
-from hareline.queues.policies.overflow import Overflow
 
 if TYPE_CHECKING:
     from hareline.broker.exchanges.exchange import Exchange, Route
@@ -27,24 +25,6 @@ if TYPE_CHECKING:
     from hareline.queues.core.kinds import DeathReason
     from hareline.queues.core.ports import QueuePort
     from hareline.queues.dead_letters.targets import Targets
-
-
-class AuditedOverflow(Overflow):
-    """Records messages that a full queue keeps out."""
-
-    __slots__ = ()
-
-    def refuses(self, message: Message) -> bool:
-        is_refused = super().refuses(message)
-        if is_refused and isinstance(self._queue, AuditedQueue):
-            self._queue.trace.happened_without_entry("dropped", message, "refused")
-        return is_refused
-
-    def discards(self, message: Message) -> bool:
-        is_discarded = super().discards(message)
-        if is_discarded and isinstance(self._queue, AuditedQueue):
-            self._queue.trace.happened_without_entry("dropped", message, "maxlen")
-        return is_discarded
 
 
 class AuditedDeadLetters(DeadLetters):

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from hareline.broker.audit.trace import MASK, STEP, QueueTrace
 from hareline.queues.core.consumer import Consumer
 from hareline.queues.core.entry import RankedEntry
+from hareline.queues.core.kinds import DISCARDED, REFUSED
 from hareline.queues.queue import Queue
 
 if TYPE_CHECKING:
@@ -82,6 +83,14 @@ class AuditedQueue(Queue):
         if self.trace.takes(offset):
             self.trace.routed(offset, message)
         return super()._new_entry(message)
+
+    def put(self, message: Message) -> int:
+        outcome = Queue.put(self, message)
+        if outcome == REFUSED:
+            self.trace.happened_without_entry("dropped", message, "refused")
+        elif outcome == DISCARDED:
+            self.trace.happened_without_entry("dropped", message, "maxlen")
+        return outcome
 
     # -------------------------------------------------------------------------- out
 

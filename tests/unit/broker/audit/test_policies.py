@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from hareline.broker.audit.policies import AuditedDeadLetters, AuditedOverflow
+from hareline.broker.audit.policies import AuditedDeadLetters
 from hareline.errors import PreconditionFailed
 from hareline.queues.dead_letters.dead_letters import DeadLetters
-from hareline.queues.policies.overflow import Overflow
 from hareline.queues.queue import Queue
 from tests.support.audits import AuditStand, Event
 from tests.support.messages import make_message
@@ -33,11 +32,10 @@ def reject_first(queue: Queue) -> None:
     queue.reject([entry])
 
 
-def test_without_audit_limits_and_dead_letters_are_plain_ones(stand: AuditStand) -> None:
+def test_without_audit_dead_letters_are_plain_ones(stand: AuditStand) -> None:
     plain = declare(make_vhost(ManualTurn()), arguments=LIMITED)
-    assert (type(plain.overflow), type(plain.dead_letters)) == (Overflow, DeadLetters)
+    assert type(plain.dead_letters) is DeadLetters
     audited = declare(stand.vhost, arguments=LIMITED)
-    assert type(audited.overflow) is AuditedOverflow
     assert type(audited.dead_letters) is AuditedDeadLetters
 
 

@@ -9,8 +9,7 @@ Invariant: an entry has one event ``routed``, and one that says how it left.    
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hareline.broker.audit.trace import MASK, STEP, QueueTrace
 from hareline.queues.core.consumer import Consumer
@@ -23,8 +22,6 @@ if TYPE_CHECKING:
     from hareline.queues.core.entry import QueueEntry
     from hareline.queues.core.environment import QueueEnvironment
     from hareline.queues.core.kinds import DeathReason
-    from hareline.queues.orders.order import EntryOrder
-    from hareline.turn import Turn
 
 
 class AuditedQueue(Queue):
@@ -33,35 +30,14 @@ class AuditedQueue(Queue):
     __slots__ = ("_limit", "_paged_count", "_salt", "trace")
 
     def __init__(
-        self,
-        name: str,
-        order: EntryOrder,
-        turn: Turn,
-        *,
-        is_durable: bool = False,
-        is_auto_delete: bool = False,
-        owner: object | None = None,
-        arguments: Mapping[str, object] | None = None,
-        on_unused: Callable[[Queue], None] | None = None,
-        environment: QueueEnvironment | None = None,
+        self, name: str, *args: Any, environment: QueueEnvironment, **options: Any
     ) -> None:
-        assert environment is not None
+        super().__init__(name, *args, environment=environment, **options)
         assert environment.audit is not None
         self.trace = QueueTrace(environment.audit, name)
         self._salt = self.trace.salt
         self._limit = self.trace.limit
         self._paged_count = 0
-        super().__init__(
-            name,
-            order,
-            turn,
-            is_durable=is_durable,
-            is_auto_delete=is_auto_delete,
-            owner=owner,
-            arguments=arguments,
-            on_unused=on_unused,
-            environment=environment,
-        )
 
     # --------------------------------------------------------------------------- in
 

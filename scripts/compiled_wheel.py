@@ -36,7 +36,6 @@ COMPILED: Final = (
     "broker.filtered_exchange",
     "broker.local_random_exchange",
     "broker.producers",
-    "broker.queue_counts",
     "broker.restoring",
     "broker.routing",
     "broker.stream_queue",

@@ -1,10 +1,9 @@
 """Counts of messages, connections and objects: records of integers that only grow.
 
 The objects themselves count as little as possible while messages pass: mostly one number per run
-or batch (``amqp.delivery_port``, ``queues.books``). ``queue_counts(queue)``,
-``Channel.counts`` and ``LiveConnection.counts`` work a record out when it is asked for. Those that
-are kept are ``Exchange.counts``, and ``BrokerCounts`` with churn and what objects had counted that
-are gone.
+or batch (``amqp.delivery_port``, ``queues.books``). ``Queue.counts``, ``Channel.counts`` and
+``LiveConnection.counts`` work a record out when it is asked for. Those that are kept are
+``Exchange.counts``, and ``BrokerCounts`` with churn and what objects had counted that are gone.
 
 Names are those of RabbitMQ's management API. Invariant: no number of an object falls while the
 object exists, and no total falls at all.

@@ -10,7 +10,6 @@ from typing import Any
 import pika
 import pytest
 
-from hareline.broker.queue_counts import queue_counts
 from hareline.counts import QueueCounts
 from hareline.queues.queue import Queue
 from hareline.server.broker import Broker
@@ -57,7 +56,7 @@ def totals(inside: Broker) -> dict[str, int]:
 
 def counts(queue: Queue) -> QueueCounts:
     """But for the contents that the recovery has read."""
-    found = queue_counts(queue)
+    found = queue.counts
     found.disk_reads = 0
     return found
 

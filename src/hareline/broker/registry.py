@@ -29,7 +29,6 @@ from hareline.broker.exchange_types import create_exchange
 from hareline.broker.exchanges.bindings import Binding, DestinationKind, End
 from hareline.broker.exchanges.default import DefaultExchange
 from hareline.broker.exchanges.exchange import Exchange
-from hareline.broker.queue_counts import queue_counts
 from hareline.broker.routing import Routing
 from hareline.broker.stream_readers import StreamReaders
 from hareline.broker.unbinding import Unbinding
@@ -310,7 +309,7 @@ class Registry:
         self._drop_bindings_to("queue", queue)
         if not isinstance(queue.owner, Exchange):
             self.counts.broker.churn.queue_deleted += 1
-        self.counts.on_queue_ended(self.vhost_name, queue.name, queue_counts(queue))
+        self.counts.on_queue_ended(self.vhost_name, queue.name, queue.counts)
         consumers: list[Consumer] = queue.delete()
         for consumer in consumers:
             consumer.on_queue_deleted()

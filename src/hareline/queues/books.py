@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hareline.compiled import mypyc_attr
+from hareline.counts import QueueCounts
 from hareline.queues.core.entry import (
     ACQUIRED,
     HELD,
@@ -44,7 +45,7 @@ class QueueTally:
     """Counters beside the depths, raised once for a batch and never for a message.
 
     Every entry that was settled was acknowledged, got without acknowledgement, or is in
-    ``automatic`` or ``dropped``; ``broker.queue_counts`` puts it all together.
+    ``automatic`` or ``dropped``; ``QueueBooks.counts`` puts it all together.
 
     ``first_offset``: of the first message that is not of an earlier life.
     ``automatic``: entries handed to consumers that do not acknowledge. ``dropped``: entries that
@@ -207,6 +208,39 @@ class QueueBooks(QueuePort):
     def ready_count(self) -> int:
         """Entries that a consumer could have, parked ones too."""
         return len(self.order) + self.lane.parking.count
+
+    @property
+    def counts(self) -> QueueCounts:
+        """Counts of its messages since the broker started; none falls while the queue exists."""
+        tally = self.tally
+        automatic = tally.automatic + tally.reading - tally.reading_acks
+        acks = self.settled_count - tally.automatic - tally.dropped - tally.get_no_ack
+        if tally.reading_acks:
+            acks += tally.reading_acks - tally.reading_back - self.unacked_count
+        return QueueCounts(
+            publish=self.next_offset - tally.first_offset,
+            deliver=self.delivered_count - automatic - tally.get - tally.get_no_ack,
+            deliver_no_ack=automatic,
+            get=tally.get,
+            get_no_ack=tally.get_no_ack,
+            get_empty=tally.get_empty,
+            ack=acks,
+            redeliver=tally.redelivered,
+            disk_reads=0 if self.paging is None else self.paging.contents.read_count,
+            disk_writes=0 if self.ledger is None else self.ledger.counts()[0],
+        )
+
+    @property
+    def change_mark(self) -> int:
+        """A number that changes with each change of the counts and depths."""
+        return (
+            2 * (self.next_offset + self.delivered_count)
+            + self.released_count
+            + self.settled_count
+            + self.tally.get_empty
+            - self.held_count
+            - self.unacked_count
+        )
 
     # --------------------------------------------------------------------------- in
 

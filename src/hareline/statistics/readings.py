@@ -17,7 +17,6 @@ from hareline.amqp.context import Context
 from hareline.amqp.handshake import WAIT_OPEN, WAIT_TUNE_OK
 from hareline.amqp.input_gate import ALARM, SHARE
 from hareline.amqp.ports import LiveConnection
-from hareline.broker.queue_counts import queue_counts
 from hareline.message import StoredMessage
 from hareline.queues.core.consumer import Consumer
 from hareline.queues.dispatch.reading import ReadingLane
@@ -215,7 +214,7 @@ def queue_facts(
         else capacity,
         head_timestamp=head_timestamp(queue),
         declared_ms=queue.declared_ms,
-        counts=queue_counts(queue),
+        counts=queue.counts,
     )
 
 

@@ -14,7 +14,6 @@ from hareline.amqp.channel import Channel
 from hareline.amqp.context import Context
 from hareline.amqp.ports import LiveConnection
 from hareline.broker.exchanges.exchange import Exchange
-from hareline.broker.queue_counts import queue_counts, queue_mark
 from hareline.counts import (
     ChannelCounts,
     ChurnCounts,
@@ -68,7 +67,7 @@ class QueueSource(BrokerSource):
         for vhost in list(self.context.vhosts.values()):
             name = vhost.name
             for queue in list(vhost.queues.values()):
-                yield (name, queue.name), name, queue_mark(queue), queue
+                yield (name, queue.name), name, queue.change_mark, queue
 
     def values(self, key: Key, found: Queue) -> tuple[int, ...]:
         if found.consumer_count:
@@ -76,7 +75,7 @@ class QueueSource(BrokerSource):
         else:
             self._capacities.pop(key, None)
         ready, unacked = found.ready_count, found.unacked_count
-        return (ready + unacked, ready, unacked, *queue_counts(found).as_dict().values())
+        return (ready + unacked, ready, unacked, *found.counts.as_dict().values())
 
     def take_ended(self) -> Sequence[tuple[Key, str]]:
         ended = super().take_ended()

@@ -7,7 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hareline.amqp.channel import Channel
-from hareline.broker.queue_counts import queue_counts
 from hareline.counts import ChannelCounts, ExchangeCounts, QueueCounts
 from hareline.statistics.readings import channels_of
 from hareline.wire.methods import commands
@@ -49,7 +48,7 @@ def test_publishes_of_a_run_and_single_ones(broker: SteppedBroker, peer: Peer) -
     assert counts(peer) == {"publish": 28}
     assert exchange_counts(broker, "amq.fanout") == (27, 54)
     assert exchange_counts(broker, "") == (1, 1)
-    assert queue_counts(broker.queue("a")).publish == 28
+    assert broker.queue("a").counts.publish == 28
 
 
 def test_what_no_queue_takes(broker: SteppedBroker, peer: Peer) -> None:
@@ -123,7 +122,7 @@ def test_deliveries_and_what_becomes_of_them(broker: SteppedBroker, peer: Peer) 
         "redeliver": 1,
         "deliver_get": 9,
     }
-    of_queue = queue_counts(broker.queue("q"))
+    of_queue = broker.queue("q").counts
     assert of_queue == QueueCounts(publish=8, deliver=9, ack=3, redeliver=1)
 
 
@@ -133,7 +132,7 @@ def test_deliveries_without_acknowledgement(broker: SteppedBroker, peer: Peer) -
     peer.fill("q", b"1", b"2", b"3")
     peer.receive()
     assert counts(peer) == {"publish": 3, "deliver_no_ack": 3, "deliver_get": 3}
-    assert queue_counts(broker.queue("q")) == QueueCounts(publish=3, deliver_no_ack=3)
+    assert broker.queue("q").counts == QueueCounts(publish=3, deliver_no_ack=3)
 
 
 def test_gets(broker: SteppedBroker, peer: Peer) -> None:
@@ -148,7 +147,7 @@ def test_gets(broker: SteppedBroker, peer: Peer) -> None:
     assert peer.get("q") is None
     expected = {"publish": 3, "get": 2, "get_no_ack": 2, "get_empty": 1, "ack": 1, "redeliver": 1}
     assert counts(peer) == {**expected, "deliver_get": 4}
-    assert queue_counts(broker.queue("q")) == QueueCounts(**expected)
+    assert broker.queue("q").counts == QueueCounts(**expected)
 
 
 def test_a_redelivery_is_counted_where_it_arrives(broker: SteppedBroker, peer: Peer) -> None:
@@ -164,7 +163,7 @@ def test_a_redelivery_is_counted_where_it_arrives(broker: SteppedBroker, peer: P
     other.fill("q", b"3")
     assert len(other.receive()) == 1
     assert counts(other) == {"publish": 1, "deliver": 3, "redeliver": 2, "deliver_get": 3}
-    assert queue_counts(broker.queue("q")).redeliver == 2
+    assert broker.queue("q").counts.redeliver == 2
     assert broker.queue("q").returned_count == 0
 
 
@@ -213,7 +212,7 @@ def test_readers_of_a_stream(broker: SteppedBroker, peer: Peer) -> None:
     assert len(peer.receive()) == 4
     peer.ack(2, multiple=True)
     assert counts(peer) == {"publish": 3, "deliver": 3, "ack": 2, "deliver_get": 3}
-    assert queue_counts(broker.queue("s")) == QueueCounts(publish=3, deliver=3, ack=2)
+    assert broker.queue("s").counts == QueueCounts(publish=3, deliver=3, ack=2)
 
 
 def test_what_a_closed_channel_and_connection_counted_stays_in_the_totals(
@@ -373,7 +372,7 @@ class _Client:
 
     def check(self) -> None:
         assert channel_of(self.peer).counts == self.expected
-        found = queue_counts(self.broker.queue("q"))
+        found = self.broker.queue("q").counts
         expected = self.expected
         assert found == QueueCounts(
             publish=self.exchange.publish_out,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from hareline.broker.queue_counts import queue_counts, queue_mark
 from hareline.counts import QueueCounts
 from hareline.queues.books import QueueTally
 from hareline.queues.queue import Queue
@@ -21,23 +20,23 @@ def test_all_ways_out_are_told_apart(queue: Queue, publish: Publish) -> None:
     queue.settle_delivered(queue.acquire(2))
     queue.purge()
     assert unacked.queue is queue
-    assert queue_counts(queue) == QueueCounts(publish=10, deliver=3, deliver_no_ack=2, ack=1)
+    assert queue.counts == QueueCounts(publish=10, deliver=3, deliver_no_ack=2, ack=1)
 
 
 def test_what_an_earlier_life_published_does_not_count(queue: Queue, publish: Publish) -> None:
     queue.revive(41, 0, make_message(b"old"))
     queue.revive(42, 1, make_message(b"old, delivered before"))
-    assert queue_counts(queue) == QueueCounts()
+    assert queue.counts == QueueCounts()
     publish(b"new")
     queue.acquire(3)
-    assert queue_counts(queue) == QueueCounts(publish=1, deliver=3, redeliver=1)
+    assert queue.counts == QueueCounts(publish=1, deliver=3, redeliver=1)
 
 
 def test_the_mark_changes_with_whatever_happens(queue: Queue, publish: Publish) -> None:
-    marks = [queue_mark(queue)]
+    marks = [queue.change_mark]
 
     def changed() -> None:
-        marks.append(queue_mark(queue))
+        marks.append(queue.change_mark)
         assert len(set(marks)) == len(marks), marks
 
     publish(b"1", b"2", b"3")

@@ -18,7 +18,6 @@ from pydantic import BaseModel
 from starlette.responses import Response
 
 from hareline.broker.operations.walking import messages_of, read_together, walk
-from hareline.broker.queue_counts import queue_mark
 from hareline.broker.vhost import VirtualHost
 from hareline.errors import MalformedFrame
 from hareline.management.answers import encoded
@@ -210,7 +209,7 @@ class Examinations:
         found = self._by_queue.pop((vhost, queue.name), None)
         if found is None or found.declared_ms != queue.declared_ms:
             found = _Examined(queue.declared_ms)
-        mark = queue_mark(queue)
+        mark = queue.change_mark
         if mark != found.mark:
             found.deaths = await _examine(queue, found.deaths, share)
             found.mark = mark

@@ -206,7 +206,6 @@ class QueueBooks(QueuePort):
 
     @property
     def ready_count(self) -> int:
-        """Entries that a consumer could have, parked ones too."""
         return len(self.order) + self.lane.parking.count
 
     @property
@@ -298,10 +297,6 @@ class QueueBooks(QueuePort):
         self.mark()
 
     def take_due(self, entries: list[QueueEntry]) -> list[QueueEntry]:
-        """Settle held entries that are to be sent on; returns those that can be read.
-
-        The ledger is still to be told of each, in the same callback of the loop.
-        """
         if self.paging is not None and self.paging.has_stored:
             entries = self.paging.whole(entries)
             self.mark()  # the end of a dispatch forgets what was read
@@ -345,7 +340,6 @@ class QueueBooks(QueuePort):
         return entries
 
     def count_acquired(self, entries: list[QueueEntry]) -> None:
-        """Count entries that a lane itself took out of the ordering, or that were parked."""
         self.ready_bytes -= sum([entry.message.size for entry in entries])
         self.unacked_count += len(entries)
         self.delivered_count += len(entries)
@@ -364,11 +358,6 @@ class QueueBooks(QueuePort):
     def count_readings(
         self, count: int, *, unacked_count: int, acked: QueueEntry | None = None
     ) -> None:
-        """Count deliveries to readers, which take nothing; ``unacked_count`` of them to ack.
-
-        Of readings that have ended that number is below 0; ``acked``: of the one that its reader
-        has acknowledged.
-        """
         self.unacked_count += unacked_count
         if count:
             self.delivered_count += count
@@ -377,7 +366,6 @@ class QueueBooks(QueuePort):
             self.tally.reading_back -= unacked_count
 
     def settle(self, entry: QueueEntry) -> None:
-        """The acquired entry leaves the queue for good."""
         entry.state = SETTLED
         self.unacked_count -= 1
         self.settled_count += 1
@@ -385,7 +373,6 @@ class QueueBooks(QueuePort):
             self._on_departed(entry)
 
     def settle_delivered(self, entries: list[QueueEntry]) -> None:
-        """Settle entries handed to a consumer that does not acknowledge."""
         count = len(entries)
         self.unacked_count -= count
         self.settled_count += count
@@ -439,20 +426,12 @@ class QueueBooks(QueuePort):
                 self._on_departed(entry)
 
     def on_lost(self, entries: list[QueueEntry], *, are_in_place: bool) -> None:
-        """Entries leave whose messages cannot be read; the store keeps what it has.
-
-        ``are_in_place``: ready ones stand in the ordering, or are parked.
-        """
         self._settle_waiting(entries, are_in_place=are_in_place)
         if self._on_left is not None:
             for entry in entries:
                 self._on_left(entry)
 
     def on_pages_left(self, count: int, size_bytes: int, stored_bytes: int, *, reason: str) -> None:
-        """Numbers have left their pages, unread: "retention", or "unreadable".
-
-        ``stored_bytes``: as limits count them.
-        """
         self._count_dropped(count)
         self.ready_bytes -= min(size_bytes, self.ready_bytes)
         if self.overflow is not None:
@@ -461,7 +440,6 @@ class QueueBooks(QueuePort):
     # ------------------------------------------------------------------------- back
 
     def restore(self, entries: list[QueueEntry]) -> None:
-        """Put acquired entries that were never delivered back as they were."""
         self.delivered_count -= len(entries)
         if self.tally.redelivered:
             count = sum([entry.delivery_count > 0 for entry in entries])

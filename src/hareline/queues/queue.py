@@ -283,7 +283,6 @@ class Queue(QueueBooks):
     # --------------------------------------------------------------------- dispatch
 
     def mark(self) -> None:
-        """Ask for a dispatch at the end of this turn."""
         if not self.is_marked:
             self.is_marked = True
             self.turn.mark_queue(self)
@@ -380,7 +379,6 @@ class Queue(QueueBooks):
         return entry
 
     def reject(self, entries: list[QueueEntry]) -> None:
-        """Delivered entries that the client does not want leave, dead-lettered if that is set."""
         self._drop_acquired(entries, "rejected")
 
     def _drop_acquired(self, entries: list[QueueEntry], reason: DeathReason) -> None:
@@ -389,7 +387,6 @@ class Queue(QueueBooks):
             self._finish_dropped(entries, reason)
 
     def drop(self, entries: list[QueueEntry], reason: DeathReason) -> None:
-        """Ready or held entries leave the queue: expired, pushed out or replaced."""
         self._settle_waiting(entries)
         self._finish_dropped(entries, reason)
 
@@ -490,7 +487,6 @@ class Queue(QueueBooks):
         return self.lane
 
     def remove_consumer(self, consumer: Consumer) -> None:
-        """The consumer gets nothing more; what it has unacked stays with its channel."""
         if consumer.is_cancelled:
             return
         consumer.is_cancelled = True
@@ -509,7 +505,6 @@ class Queue(QueueBooks):
             self.on_unused(self)
 
     def activate(self, consumer: Consumer) -> None:
-        """The consumer may have become able to receive: credit came back, or its socket drained."""
         self._lane_of(consumer).activate(consumer)
         if not self.is_marked and (
             self.ready_count or (consumer.closes_at_end and not consumer.is_cancelled)

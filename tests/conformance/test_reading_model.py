@@ -23,7 +23,7 @@ from hypothesis.stateful import (
 from hareline.message import Message
 from hareline.queues.core.credit import UNLIMITED, CreditWindow
 from hareline.queues.core.start_position import FIRST, LAST, NEXT, StartPosition
-from hareline.queues.dispatch import readers
+from hareline.queues.dispatch import reading
 from hareline.queues.queue import Queue
 from hareline.selectors.selector import compile_selector
 from hareline.storage.interface import MessageStore
@@ -77,9 +77,9 @@ class ReadingModel(RuleBasedStateMachine):
     @initialize(share_s=st.sampled_from([inf, -1.0]))
     def start(self, share_s: float) -> None:
         self.patch = pytest.MonkeyPatch()
-        self.patch.setattr(readers, "TURN_SHARE_S", share_s)
+        self.patch.setattr(reading, "TURN_SHARE_S", share_s)
         for name, value in PATCHES.items():
-            self.patch.setattr(readers, name, value)
+            self.patch.setattr(reading, name, value)
         self.turn = ManualTurn()
         self.store = self.make_store()
         self.queue = self.declare()

@@ -19,7 +19,7 @@ from hareline.clock import Timers
 from hareline.errors import PreconditionFailed
 from hareline.later import Job
 from hareline.queues.core.entry import QueueEntry
-from hareline.queues.dispatch.reader import ReadingAccount
+from hareline.queues.dispatch.reading import ReadingAccount
 from hareline.queues.orders.window import STEP_SPOOLED_BYTES
 from hareline.queues.queue import Queue
 

@@ -31,8 +31,7 @@ from hareline.queues.declare.table import (
     DEFAULT_QUEUE_TYPE,
     QueueArguments,
 )
-from hareline.queues.dispatch.reader import Getter
-from hareline.queues.dispatch.reading import ReadingLane
+from hareline.queues.dispatch.reading import Getter, ReadingLane
 from hareline.queues.dispatch.selective import SelectiveLane
 from hareline.queues.orders.fifo import FifoOrder
 from hareline.queues.orders.last_values import LastValueOrder, LastValues

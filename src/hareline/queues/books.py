@@ -30,7 +30,7 @@ from hareline.queues.core.ports import QueuePort
 if TYPE_CHECKING:
     from hareline.message import Message
     from hareline.queues.core.lane import Lane
-    from hareline.queues.dispatch.browsing import BrowsingLane
+    from hareline.queues.dispatch.reading import ReadingLane
     from hareline.queues.orders.last_values import LastValues
     from hareline.queues.orders.order import EntryOrder
     from hareline.queues.orders.window import Paging
@@ -166,7 +166,7 @@ class QueueBooks(QueuePort):
     def __init__(self, order: EntryOrder, lane: Lane) -> None:
         self.order = order
         self.lane = lane
-        self.browsers: BrowsingLane | None = None
+        self.browsers: ReadingLane | None = None
         self.expiry: Expiry | None = None
         self.hold = None
         self.overflow = None

@@ -33,8 +33,8 @@ from hareline.queues.core.kinds import (
     DeathReason,
 )
 from hareline.queues.core.lane import BATCH_ENTRIES, CLOSED_LANE, Lane
-from hareline.queues.dispatch.browsing import BrowsingLane
 from hareline.queues.dispatch.plain import PlainLane
+from hareline.queues.dispatch.reading import ReadingLane
 from hareline.queues.dispatch.selective import SelectiveLane
 from hareline.queues.orders.last_values import LastValueOrder, LastValues
 from hareline.queues.orders.order import EntryOrder
@@ -474,7 +474,7 @@ class Queue(QueueBooks):
         self.exclusive_count += consumer.is_exclusive
         if consumer.is_browser:
             if self.browsers is None:
-                self.browsers = BrowsingLane(self, self.order)
+                self.browsers = ReadingLane(self, self.order, is_browsing=True)
                 self._wire()
         elif consumer.is_selective and isinstance(self.lane, PlainLane):
             self.install(lane=SelectiveLane(self, self.order))

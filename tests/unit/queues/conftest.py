@@ -7,7 +7,7 @@ from math import inf
 
 import pytest
 
-from hareline.queues.dispatch import placing, readers
+from hareline.queues.dispatch import placing, reading
 from hareline.queues.orders.fifo import FifoOrder
 from hareline.queues.queue import Queue
 from tests.support.deep_queues import make_windows_small
@@ -49,4 +49,4 @@ def small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
 def turns_of_any_length(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a turn does is not to depend on how fast the machine is."""
     monkeypatch.setattr(placing, "TURN_SHARE_S", inf)
-    monkeypatch.setattr(readers, "TURN_SHARE_S", inf)
+    monkeypatch.setattr(reading, "TURN_SHARE_S", inf)

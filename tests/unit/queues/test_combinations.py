@@ -15,7 +15,7 @@ from hareline.queues.core import parking
 from hareline.queues.core.entry import PARKED
 from hareline.queues.dead_letters.dead_letters import DeadLetters
 from hareline.queues.dispatch import selective
-from hareline.queues.dispatch.readers import RUNS_PER_SWEEP
+from hareline.queues.dispatch.reading import RUNS_PER_SWEEP
 from hareline.queues.dispatch.selective import SelectiveLane
 from hareline.queues.orders import log_order as log
 from hareline.queues.orders.sorted import SortedOrder

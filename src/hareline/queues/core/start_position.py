@@ -1,6 +1,6 @@
 """Start positions of readers: ``x-stream-offset`` and ``x-qpid-replay-period`` of basic.consume.
 
-Read by ``amqp.consumer_arguments`` once per consume; ``queues.dispatch.readers`` turns a
+Read by ``amqp.consumer_arguments`` once per consume; ``queues.dispatch.reading`` turns a
 ``StartPosition`` into a place in its queue. docs/non-destructive-queues.md has the table.
 
 Invariant: a ``StartPosition`` of kind "time" holds an instant and not a duration, so it means the

@@ -1,7 +1,7 @@
 """The consumers of a lane that can receive: a ring for each priority.
 
 A ring is served only while no higher one has a consumer in it; within a ring it is round robin. The
-plain lane and ``readers`` each have one of these and serve the rings themselves.             [hot]
+plain and the reading lane each have one of these and serve the rings themselves.              [hot]
 
 Invariant: a ring holds consumers whose ``is_active`` is True, and until the end of the turn some
 that were removed from its middle; ``drop_leavers`` lets go of these.

@@ -1,6 +1,6 @@
 """The ordering of a non-destructive queue: a log, which readers walk without taking anything out.
 
-The queue adds, drops and purges as with any other ordering; ``queues.dispatch.readers`` walks over
+The queue adds, drops and purges as with any other ordering; ``queues.dispatch.reading`` walks over
 ``entries`` by index. Entries that were settled stay where they are and are passed over, until they
 are the majority and are removed, so a reader's index is valid for one ``version`` only; its offset
 is always valid.

@@ -1,4 +1,4 @@
-"""BrowsingLane of ordinary queues: they see everything, take nothing and are in nobody's way."""
+"""Browsers of ordinary queues: they see everything, take nothing and are in nobody's way."""
 
 from __future__ import annotations
 
@@ -220,4 +220,4 @@ def test_a_browser_that_stands_still_keeps_no_more_than_the_queue(plain: QueueSt
     for number in range(2000):
         plain.publish(b"%d" % number)
     assert plain.queue.browsers is not None
-    assert len(plain.queue.browsers._readers._by_consumer[browser].heap) < 200
+    assert len(plain.queue.browsers._by_consumer[browser].heap) < 200

@@ -8,7 +8,7 @@ import pytest
 
 from hareline.queues.core.entry import QueueEntry
 from hareline.queues.core.lane import BATCH_ENTRIES
-from hareline.queues.dispatch.reader import Getter
+from hareline.queues.dispatch.reading import Getter
 from hareline.selectors.selector import compile_selector
 from hareline.wire.table import Table
 from tests.support.deep_queues import deep_log, make_windows_small, publish

@@ -7,8 +7,7 @@ import pytest
 from hareline.queues.core.credit import CreditWindow
 from hareline.queues.core.lane import BATCH_ENTRIES
 from hareline.queues.core.start_position import LAST, NEXT, StartPosition
-from hareline.queues.dispatch import readers
-from hareline.queues.dispatch.readers import Readers
+from hareline.queues.dispatch import reading
 from hareline.queues.dispatch.reading import ReadingLane
 from hareline.queues.orders.log_order import LogOrder
 from hareline.selectors.selector import compile_selector
@@ -26,10 +25,10 @@ def log() -> QueueStand:
     return QueueStand(NON_DESTRUCTIVE)
 
 
-def readers_of(queue: QueueStand) -> Readers:
+def lane_of(queue: QueueStand) -> ReadingLane:
     lane = queue.queue.lane
     assert isinstance(lane, ReadingLane)
-    return lane._readers
+    return lane
 
 
 @pytest.mark.row("A15")
@@ -39,13 +38,13 @@ def test_fifty_readers_share_one_copy_of_each_message(log: QueueStand) -> None:
     for number in range(100):
         shown = {id(consumer.unacked[number].message) for consumer in consumers}
         assert len(shown) == 1
-    assert all(not one.heap and not one.shelf for one in readers_of(log)._by_consumer.values())
+    assert all(not one.heap and not one.shelf for one in lane_of(log)._by_consumer.values())
 
 
 @pytest.mark.pure("replaces a constant, which is compiled in")
 def test_a_long_stretch_of_other_values_is_looked_at_in_shares() -> None:
     stream = QueueStand(STREAM)
-    stream.accept(*[b"x"] * (readers.LOOKS_PER_TURN + 1))
+    stream.accept(*[b"x"] * (reading.LOOKS_PER_TURN + 1))
     stream.accept(b"found", headers={"x-stream-filter-value": "eu"})
     stream.turn.run()
     reader = RecordingConsumer(stream.queue, prefetch_count=5)
@@ -255,8 +254,8 @@ def test_what_readers_keep_for_themselves_is_swept() -> None:
     reader = queue.consume(1)
     for number in range(2000):
         queue.publish(b"%d" % number)
-    kept = readers_of(queue)._by_consumer[reader]
-    assert len(kept.heap) < 2 * 10 + readers.DEAD_ALLOWED + readers.RUNS_PER_SWEEP + 1
+    kept = lane_of(queue)._by_consumer[reader]
+    assert len(kept.heap) < 2 * 10 + reading.DEAD_ALLOWED + reading.RUNS_PER_SWEEP + 1
     reader.ack()
     queue.turn.run()
     assert reader.bodies == [b"0", b"1990"]
@@ -277,7 +276,7 @@ def test_a_selector_passes_over_what_it_does_not_select(log: QueueStand) -> None
 
 
 def test_a_selector_that_selects_nothing_does_not_hold_the_turn_up(log: QueueStand) -> None:
-    log.accept(*numbers(0, 3 * readers.LOOKS_PER_TURN), headers={"k": 1})
+    log.accept(*numbers(0, 3 * reading.LOOKS_PER_TURN), headers={"k": 1})
     log.accept(b"wanted", headers={"k": 2})
     log.turn.run()
     reader = RecordingConsumer(log.queue, selector=compile_selector("k = 2"))
@@ -296,7 +295,7 @@ def test_readers_are_served_in_turn_within_a_share(log: QueueStand) -> None:
         consumer.drain()
     log.turn.step()
     counts = [len(consumer.bodies) for consumer in consumers]
-    assert sum(counts) <= readers.LOOKS_PER_TURN + BATCH_ENTRIES
+    assert sum(counts) <= reading.LOOKS_PER_TURN + BATCH_ENTRIES
     assert min(counts) > 0
     log.turn.run()
     assert all(consumer.bodies == numbers(0, 1000) for consumer in consumers)
@@ -304,14 +303,14 @@ def test_readers_are_served_in_turn_within_a_share(log: QueueStand) -> None:
 
 def test_higher_priorities_are_served_first(log: QueueStand) -> None:
     low, high = log.consume(room=-1), log.consume(room=-1, priority=5)
-    log.publish(*numbers(0, readers.LOOKS_PER_TURN + 1))
+    log.publish(*numbers(0, reading.LOOKS_PER_TURN + 1))
     low.drain()
     high.drain()
     log.turn.step()
-    assert len(high.bodies) >= readers.LOOKS_PER_TURN
+    assert len(high.bodies) >= reading.LOOKS_PER_TURN
     assert low.bodies == []
     log.turn.run()
-    assert len(low.bodies) == readers.LOOKS_PER_TURN + 1
+    assert len(low.bodies) == reading.LOOKS_PER_TURN + 1
 
 
 def test_what_does_not_fit_comes_next(log: QueueStand) -> None:
@@ -392,7 +391,7 @@ def test_waiting_readers_cost_nothing(log: QueueStand) -> None:
     for _ in range(20):
         log.consume()
     busy = log.consume(1)
-    known = readers_of(log)
+    known = lane_of(log)
     assert len(known._at_end) == 20
     busy.ack()
     assert sum(len(ring) for _, ring in known._rings.by_precedence) == 1
@@ -418,6 +417,6 @@ def test_a_cancelled_reader_is_forgotten(log: QueueStand) -> None:
     assert reader.bodies == [b"one"]
     reader.ack()
     assert log.queue.unacked_count == 0
-    known = readers_of(log)
+    known = lane_of(log)
     assert not known._by_consumer
     assert not known._at_end

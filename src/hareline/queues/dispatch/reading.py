@@ -249,44 +249,31 @@ class ReadingLane(Lane):
             self.activate(consumer)
 
     def _new_reader(self, consumer: Consumer) -> Reader:
-        log = self._log
-        if log is not None:
-            return Reader(consumer, self._log_offset(log, consumer.start_position))
-        entries = self._queue.lane.ready_entries()
-        reader = Reader(consumer, self._offset_among(entries, consumer.start_position))
-        first = reader.from_offset
+        entries = self._queue.lane.ready_entries() if self._log is None else []
+        first = self._first_offset(consumer.start_position, entries)
+        reader = Reader(consumer, first)
         reader.shelf = [entry for entry in entries if entry.offset >= first] if first else entries
         reader.shelf.reverse()
         return reader
 
-    def _log_offset(self, log: LogOrder, start: StartPosition) -> int:
-        """The offset of a start position in a log, now; at most that of the next message."""
-        end = self._queue.next_offset
-        if start.kind == "first":
-            return 0
-        if start.kind == "offset":
-            return min(start.value, end)
-        offset = None
-        if start.kind == "time":
-            offset = log.offset_since(start.value)
-        elif start.kind == "last":
-            offset = log.last_offset
-        return end if offset is None else offset
+    def _first_offset(self, start: StartPosition, entries: list[QueueEntry]) -> int:
+        """Offset of a start position, now: in the log or, without one, among ``entries``.
 
-    def _offset_among(self, entries: list[QueueEntry], start: StartPosition) -> int:
-        """The same, where the entries are in an order of their own."""
-        end = self._queue.next_offset
+        At most that of the next message.
+        """
+        log, value, end = self._log, start.value, self._queue.next_offset
+        offset: int | None = None
         if start.kind == "first":
-            return 0
-        if start.kind == "offset":
-            return min(start.value, end)
-        if start.kind == "time":
-            since = start.value
-            offsets = [entry.offset for entry in entries if entry.message.arrival_ms >= since]
-            return min(offsets, default=end)
-        if start.kind == "last":
-            return max([entry.offset for entry in entries], default=end)
-        return end
+            offset = 0
+        elif start.kind == "offset":
+            offset = min(value, end)
+        elif start.kind == "last":
+            known = [entry.offset for entry in entries]
+            offset = max(known, default=None) if log is None else log.last_offset
+        elif start.kind == "time":
+            known = [entry.offset for entry in entries if entry.message.arrival_ms >= value]
+            offset = min(known, default=None) if log is None else log.offset_since(value)
+        return end if offset is None else offset
 
     def finished(self) -> list[Consumer]:
         done, self._done = self._done, []
@@ -294,11 +281,9 @@ class ReadingLane(Lane):
 
     def places(self) -> list[tuple[Consumer, int]]:
         """The readers of a log, each with the offset that it reads next; for operators."""
-        return (
-            []
-            if self._log is None
-            else [(consumer, reader.next_offset) for consumer, reader in self._by_consumer.items()]
-        )
+        if self._log is None:
+            return []
+        return [(consumer, reader.next_offset) for consumer, reader in self._by_consumer.items()]
 
     def has_more_for(self, consumer: Consumer) -> bool:
         """True if there are entries that the consumer has not come to; for operators."""

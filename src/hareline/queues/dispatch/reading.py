@@ -49,8 +49,6 @@ DEAD_ALLOWED: Final = 64
 OFFSET_HEADER: Final = "x-stream-offset"  # RabbitMQ: rabbit_stream_queue
 FILTER_VALUE_HEADER: Final = "x-stream-filter-value"  # RabbitMQ: rabbit_stream_queue
 
-Ranked = tuple[Any, QueueEntry]
-
 
 class Reading(QueueEntry):
     """Hand-over of an entry to a reader that acknowledges: its channel keeps this as unacked.
@@ -116,7 +114,6 @@ class Reader:
         "from_offset",
         "heap",
         "index",
-        "is_at_end",
         "is_selective",
         "next_offset",
         "shelf",
@@ -130,22 +127,40 @@ class Reader:
         self.index = 0
         self.version = -1
         self.shelf: list[QueueEntry] = []
-        self.heap: list[Ranked] = []
-        self.is_at_end = False
+        self.heap: list[tuple[Any, QueueEntry]] = []
         self.is_selective = consumer.is_selective or consumer.stream_filter is not None
 
-
-def is_wanted(consumer: Consumer, entry: QueueEntry) -> bool:
-    """True if an entry that is still ready or parked is for this consumer."""
-    if entry.state not in (READY, PARKED):
-        return False
-    message = entry.message
-    filter_values = consumer.stream_filter
-    if filter_values is not None:
-        value = message.header(FILTER_VALUE_HEADER)
-        if (value if isinstance(value, str) else "") not in filter_values:
+    def wants(self, entry: QueueEntry) -> bool:
+        """True if an entry is for this reader, and is still ready or parked."""
+        if entry.state not in (READY, PARKED):
             return False
-    return consumer.wants(message)
+        consumer, message = self.consumer, entry.message
+        filter_values = consumer.stream_filter
+        if filter_values is not None:
+            value = message.header(FILTER_VALUE_HEADER)
+            if (value if isinstance(value, str) else "") not in filter_values:
+                return False
+        return consumer.wants(message)
+
+    def index_in(self, log: LogOrder) -> int:
+        """Index of the next entry of this reader in those of the log."""
+        if self.version != log.version:
+            self.version = log.version
+            index = log.index_of(self.next_offset)
+            self.index = index + log.cut_count
+            return index
+        index = self.index - log.cut_count
+        return index if index > log.head else log.head
+
+    def is_through(self, log: LogOrder | None) -> bool:
+        """True if the reader has seen everything; ``log``: the ordering, if it is a log."""
+        if self.heap or self.shelf:
+            return False
+        if log is None:
+            return True
+        if log.pages is not None and self.next_offset < log.pages.end:
+            return False
+        return self.index_in(log) >= len(log.entries)
 
 
 class ReadingLane(Lane):
@@ -229,7 +244,7 @@ class ReadingLane(Lane):
 
     def remove(self, consumer: Consumer) -> None:
         reader = self._by_consumer.pop(consumer)
-        if reader.is_at_end:
+        if reader in self._at_end:
             del self._at_end[reader]
             consumer.is_active = False
         successor = self.consumers.remove(consumer)
@@ -403,14 +418,14 @@ class ReadingLane(Lane):
         """Show entries within one turn's share; True if only the share stopped it."""
         if self._rings.leavers:
             self._rings.drop_leavers()
-        if self._has_news:
-            self._wake()
+        if self._has_news:  # all that waited at the end look again
+            self._has_news = False
+            waiting, self._at_end = self._at_end, {}
+            for reader in waiting:
+                self._rings.of(reader.consumer.priority).append(reader.consumer)
         self._runs += 1
         if self._runs % RUNS_PER_SWEEP == 0:
             self._sweep()
-        return self._serve_all()
-
-    def _serve_all(self) -> bool:
         budget = LOOKS_PER_TURN
         self._ends_at = perf_counter() + TURN_SHARE_S
         self._is_late = False
@@ -421,14 +436,6 @@ class ReadingLane(Lane):
                 share = max(SHARE_MIN, LOOKS_PER_TURN // len(ring))
                 budget -= self._serve(ring, min(share, self._hand_over_limit()))
         return False
-
-    def _wake(self) -> None:
-        """There is something new: all that waited at the end look again."""
-        self._has_news = False
-        waiting, self._at_end = self._at_end, {}
-        for reader in waiting:
-            reader.is_at_end = False
-            self._rings.of(reader.consumer.priority).append(reader.consumer)
 
     def _hand_over_limit(self) -> int:
         """Entries for one hand-over: by count, and by octets at this queue's average."""
@@ -460,38 +467,16 @@ class ReadingLane(Lane):
     def _look_on(self, ring: deque[Consumer], reader: Reader) -> None:
         """Put a reader that was served where it stands now: in its ring, at the end, or nowhere."""
         consumer = reader.consumer
-        is_through = self._is_through(reader)
+        is_through = reader.is_through(self._log)
         if is_through and consumer.closes_at_end:
             self._done.append(consumer)
         if consumer.is_active or self._is_refused or consumer.credit <= 0:
             return
         consumer.is_active = True
         if is_through:
-            reader.is_at_end = True
             self._at_end[reader] = None
         else:
             ring.append(consumer)
-
-    def _is_through(self, reader: Reader) -> bool:
-        """True if the reader has seen everything."""
-        if reader.heap or reader.shelf:
-            return False
-        log = self._log
-        if log is None:
-            return True
-        if log.pages is not None and reader.next_offset < log.pages.end:
-            return False
-        return self._index(log, reader) >= len(log.entries)
-
-    def _index(self, log: LogOrder, reader: Reader) -> int:
-        """Where in the log the reader's next entry stands."""
-        if reader.version != log.version:
-            reader.version = log.version
-            index = log.index_of(reader.next_offset)
-            reader.index = index + log.cut_count
-            return index
-        index = reader.index - log.cut_count
-        return index if index > log.head else log.head
 
     def _from_log(self, reader: Reader, limit: int) -> list[QueueEntry]:
         """The next entries of the log that are for this reader."""
@@ -503,7 +488,7 @@ class ReadingLane(Lane):
             return self._from_pages(pages, reader, limit)
         consumer = reader.consumer
         entries = log.entries
-        index = self._index(log, reader)
+        index = reader.index_in(log)
         is_picking = reader.is_selective or bool(consumer.windows)
         paging = self._queue.paging
         if paging is not None and paging.has_stored:
@@ -511,7 +496,7 @@ class ReadingLane(Lane):
             looked_at = BATCH_ENTRIES if is_picking else limit
             shown = entries[index : index + looked_at]
             while len(with_content(self._queue, shown, are_in_place=True)) < len(shown):
-                index = self._index(log, reader)
+                index = reader.index_in(log)
                 shown = entries[index : index + looked_at]
         if not is_picking:
             found = entries[index : index + limit]
@@ -553,7 +538,7 @@ class ReadingLane(Lane):
         found: list[QueueEntry] = []
         while index < end and len(found) < limit:
             entry = entries[index]
-            if is_wanted(consumer, entry):
+            if reader.wants(entry):
                 if consumer.windows and not self._is_admitted(consumer, entry):
                     break
                 found.append(entry)
@@ -577,14 +562,14 @@ class ReadingLane(Lane):
             entry = heap[0][1] if is_new else shelf[-1]
             if is_stored:
                 with_content(queue, [entry], are_in_place=True)  # settles what cannot be read
-            is_for_it = is_wanted(consumer, entry)
-            if is_for_it and consumer.windows and not self._is_admitted(consumer, entry):
+            is_wanted = reader.wants(entry)
+            if is_wanted and consumer.windows and not self._is_admitted(consumer, entry):
                 break
             if is_new:
                 heappop(heap)
             else:
                 shelf.pop()
-            if is_for_it:
+            if is_wanted:
                 found.append(entry)
             self._looks += 1
             if reader.is_selective and perf_counter() > self._ends_at:

@@ -10,7 +10,7 @@ from pamqp.heartbeat import Heartbeat
 
 from hareline.server import broker as server
 from hareline.settings import Settings
-from hareline.storage.definitions.writer import DefinitionTransaction
+from hareline.storage.definitions.file import DefinitionTransaction
 from tests.support.broker_thread import broker_in_thread
 from tests.support.hanging import hanging_while_cleared
 from tests.support.raw_client import RawClient

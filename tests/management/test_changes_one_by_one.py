@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hareline.settings import Settings, Storage, VirtualHost
-from hareline.storage.definitions.writer import DefinitionTransaction
+from hareline.storage.definitions.file import DefinitionTransaction
 from tests.support.broker_thread import BrokerThread, broker_in_thread
 from tests.support.hanging import hanging_while_cleared
 from tests.support.http_api import HttpApi

@@ -27,8 +27,8 @@ from hareline.storage.administration import (
     VhostRecord,
     key_of,
 )
+from hareline.storage.definitions.file import DefinitionFile, Operation, statement
 from hareline.storage.definitions.schema import StoredName, read_name, store_errors, stored_name
-from hareline.storage.definitions.writer import DefinitionWriter, Operation, statement
 
 
 class _Table(NamedTuple):
@@ -75,7 +75,7 @@ class SqliteAdministration(AdministrationStore):
 
     __slots__ = ("_path", "_reading", "_writer")
 
-    def __init__(self, reading: sqlite3.Connection, path: Path, writer: DefinitionWriter) -> None:
+    def __init__(self, reading: sqlite3.Connection, path: Path, writer: DefinitionFile) -> None:
         self._reading = reading
         self._path = path
         self._writer = writer

@@ -16,6 +16,7 @@ from typing import Any, Final, Literal, NamedTuple
 from hareline.errors import MalformedFrame, StoreError
 from hareline.message import Table, decode_fields
 from hareline.storage.definitions.administration import SqliteAdministration
+from hareline.storage.definitions.file import DefinitionFile, Operation, statement
 from hareline.storage.definitions.schema import (
     StoredName,
     binding_key,
@@ -26,7 +27,6 @@ from hareline.storage.definitions.schema import (
     store_errors,
     stored_name,
 )
-from hareline.storage.definitions.writer import DefinitionWriter, Operation, statement
 from hareline.storage.interface import (
     DefinitionStore,
     HostStore,
@@ -116,7 +116,7 @@ class SqliteDefinitions(DefinitionStore):
         except BaseException:
             self._connection.close()
             raise
-        self._writer = writer = DefinitionWriter(self._connection, path)
+        self._writer = writer = DefinitionFile(self._connection, path)
         self.host_store = SqliteHosts(reading, path, writer)
         self._readers = SqliteReaders(reading, path, writer)
         self.administration = SqliteAdministration(reading, path, writer)
@@ -458,7 +458,7 @@ class SqliteHosts(HostStore):
 
     __slots__ = ("_path", "_reading", "_writer")
 
-    def __init__(self, reading: sqlite3.Connection, path: Path, writer: DefinitionWriter) -> None:
+    def __init__(self, reading: sqlite3.Connection, path: Path, writer: DefinitionFile) -> None:
         self._reading = reading
         self._path = path
         self._writer = writer
@@ -493,7 +493,7 @@ class SqliteReaders(ReaderStore):
 
     __slots__ = ("_path", "_reading", "_writer")
 
-    def __init__(self, reading: sqlite3.Connection, path: Path, writer: DefinitionWriter) -> None:
+    def __init__(self, reading: sqlite3.Connection, path: Path, writer: DefinitionFile) -> None:
         self._reading = reading
         self._path = path
         self._writer = writer

@@ -76,7 +76,7 @@ class DefinitionTransaction(Work):
         self._on_finished(self)
 
 
-class DefinitionWriter:
+class DefinitionFile:
     """``path``: of the database, for texts of errors."""
 
     __slots__ = (

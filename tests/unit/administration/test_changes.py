@@ -49,12 +49,12 @@ class Slow(Administered):
         administration.parameters.put("federation-upstream", "shop", "up", {"uri": "amqp://"})
         administration.parameters.put_global("g", 1)
         self.told.clear()
-        self.definitions.gather(self.disk, lambda: None)
+        self.definitions.file.gather(self.disk, lambda: None)
 
     def write(self) -> None:
-        self.definitions.commit()
+        self.definitions.file.commit()
         while self.disk.step():
-            self.definitions.commit()
+            self.definitions.file.commit()
 
     def state(self) -> tuple[object, ...]:
         return state_of(self)
@@ -131,7 +131,7 @@ CHANGES: dict[str, Callable[[Slow], object]] = {
 def test_a_change_is_in_force_when_it_is_durable_and_not_before(slow: Slow, name: str) -> None:
     before = slow.state()
     CHANGES[name](slow)
-    slow.definitions.commit()
+    slow.definitions.file.commit()
     assert (slow.state(), slow.events()) == (before, [])
     assert slow.administration.changes.when_settled(slow.settled.append)
     slow.write()
@@ -168,7 +168,7 @@ def test_who_waits_is_told_when_the_last_is_settled(slow: Slow) -> None:
     changes = slow.administration.changes
     assert not changes.when_settled(slow.settled.append)
     slow.administration.parameters.put_global("a", 1)
-    slow.definitions.commit()
+    slow.definitions.file.commit()
     slow.administration.parameters.put_global("b", 1)
     changes.when_settled(slow.settled.append)
     slow.disk.step()
@@ -204,7 +204,7 @@ def test_a_bug_in_a_listener_leaves_nobody_waiting(slow: Slow) -> None:
 
 def test_what_is_declared_while_its_virtual_host_is_being_deleted_goes_too(slow: Slow) -> None:
     slow.administration.vhosts.delete("shop")
-    slow.definitions.commit()
+    slow.definitions.file.commit()
     slow.definitions.add_queue("shop", "late", is_auto_delete=False, arguments={})
     slow.administration.changes.when_settled(slow.settled.append)
     slow.write()
@@ -219,7 +219,7 @@ def test_what_was_declared_meanwhile_goes_with_the_next_change_if_need_be(slow: 
     slow.administration.vhosts.delete("shop")
     slow.definitions.add_queue("shop", "late", is_auto_delete=False, arguments={})
     slow.administration.changes.when_settled(slow.settled.append)
-    slow.definitions.commit()
+    slow.definitions.file.commit()
     slow.disk.step()
     with closing(sqlite3.connect(slow.path, isolation_level=None)) as outside:
         outside.execute(

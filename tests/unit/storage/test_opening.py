@@ -173,7 +173,7 @@ def test_nothing_of_a_queue_is_durable_before_its_definition(machine: Machine) -
     ticket = storage.store.ticket
     while storage.store.durable_ticket < ticket:
         storage.write_pending()
-        assert storage.store.ticket == ticket or not storage.definitions.added_queues()
+        assert storage.store.ticket == ticket or not storage.definitions.file.added_queues()
         opened.hear_from_threads()
     opened.close()
     again = machine.open()

@@ -6,9 +6,7 @@ Each kind of record has one table, whose columns are its fields in their order, 
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from hareline.errors import StoreError
@@ -28,7 +26,7 @@ from hareline.storage.administration import (
     key_of,
 )
 from hareline.storage.definitions.file import DefinitionFile, Operation, statement
-from hareline.storage.definitions.schema import StoredName, read_name, store_errors, stored_name
+from hareline.storage.definitions.schema import StoredName, read_name, stored_name
 
 
 class _Table(NamedTuple):
@@ -71,48 +69,42 @@ _OF_VHOST: Final = (
 
 
 class SqliteAdministration(AdministrationStore):
-    """The tables of an open file. Every method raises StoreError, which names the file."""
+    """Its tables in the file of the definitions."""
 
-    __slots__ = ("_path", "_reading", "_writer")
+    __slots__ = ("_file",)
 
-    def __init__(self, reading: sqlite3.Connection, path: Path, writer: DefinitionFile) -> None:
-        self._reading = reading
-        self._path = path
-        self._writer = writer
+    def __init__(self, file: DefinitionFile) -> None:
+        self._file = file
 
     def put(self, *records: Record) -> None:
         if records:
-            self._writer.change(*map(_replacing, records))
+            self._file.change(*map(_replacing, records))
 
     def delete(self, *records: Record) -> None:
         if records:
-            self._writer.change(*map(_deleting, records))
+            self._file.change(*map(_deleting, records))
 
     def records(self, kind: type[R]) -> list[R]:
         table = _TABLES[kind]
         columns = ", ".join(kind._fields)
         key = ", ".join(kind._fields[: KEY_FIELDS[kind]])
-        with store_errors(self._path):
-            rows = self._reading.execute(
-                f"SELECT {columns} FROM {table.name} ORDER BY {key}"
-            ).fetchall()
+        rows = self._file.rows(f"SELECT {columns} FROM {table.name} ORDER BY {key}")
         return [kind(*self._values(kind, table, row)) for row in rows]
 
     def delete_vhost(self, name: str, *, is_repeated: bool = False) -> None:
         deletions = (statement(each, (stored_name(name),)) for each in _OF_VHOST)
-        self._writer.change(*deletions, is_removal=is_repeated)
+        self._file.change(*deletions, is_removal=is_repeated)
 
     def has_definitions(self, vhost: str) -> bool:
-        with store_errors(self._path):
-            row = self._reading.execute(
-                "SELECT EXISTS (SELECT 1 FROM queues WHERE vhost = ?1)"
-                " OR EXISTS (SELECT 1 FROM exchanges WHERE vhost = ?1)",
-                (stored_name(vhost),),
-            ).fetchone()
-        return bool(row[0])
+        ((has_any,),) = self._file.rows(
+            "SELECT EXISTS (SELECT 1 FROM queues WHERE vhost = ?1)"
+            " OR EXISTS (SELECT 1 FROM exchanges WHERE vhost = ?1)",
+            stored_name(vhost),
+        )
+        return bool(has_any)
 
     def when_settled(self, callback: Callable[[StoreError | None], None]) -> bool:
-        return self._writer.when_settled(callback)
+        return self._file.when_settled(callback)
 
     def _values(self, kind: type[R], table: _Table, row: tuple[Any, ...]) -> list[Any]:
         """The fields of a record. Raises StoreError for what is not JSON where it should be."""
@@ -123,7 +115,7 @@ class SqliteAdministration(AdministrationStore):
                     decoded = json.loads(value)
                 except (TypeError, ValueError) as error:
                     where = f"the column '{field}' of the table '{table.name}'"
-                    raise StoreError(f"{self._path}: damaged, {where}: {error}") from error
+                    raise StoreError(f"{self._file.path}: damaged, {where}: {error}") from error
                 values.append(tuple(decoded) if field == "tags" else decoded)
             elif field in table.flags:
                 values.append(bool(value))

@@ -1,4 +1,4 @@
-"""Transactions of the definitions, written in a thread, one at a time.
+"""The definitions' file: read at once, changed by transactions in a thread, one at a time.
 
 After ``gather`` changes gather while the transaction before them is written, so a slow disk or a
 lock stops no loop; before, each is durable when the call returns. A lost transaction loses what has
@@ -14,7 +14,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from hareline.errors import StoreError
-from hareline.storage.definitions.schema import transaction
+from hareline.storage.definitions.schema import (
+    open_database,
+    open_for_reading,
+    store_errors,
+    transaction,
+)
 from hareline.storage.journal.syncer import Syncer, Work, bug_text
 
 Name = tuple[str, str]  # of a virtual host, and of a queue or an exchange there
@@ -77,35 +82,63 @@ class DefinitionTransaction(Work):
 
 
 class DefinitionFile:
-    """``path``: of the database, for texts of errors."""
+    """One open file; every method raises StoreError, which names its ``path``.
+
+    What is read comes from a connection of its own, which sees what is durable and waits for no
+    change.
+    """
 
     __slots__ = (
         "_ask_for_turn",
         "_connection",
         "_gathered",
         "_lost_removals",
-        "_path",
+        "_reading",
         "_syncer",
         "_writing",
+        "path",
     )
 
-    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
-        self._connection = connection
-        self._path = path
+    def __init__(self, path: Path, *, may_create: bool = True) -> None:
+        """Open the file, and fill it if it is empty or missing; its directory must exist.
+
+        Raises DefinitionsMissing for an empty or missing file unless ``may_create``.
+        """
+        self.path = path
+        self._connection = open_database(path, may_create=may_create)
+        try:
+            self._reading = open_for_reading(path)
+        except BaseException:
+            self._connection.close()
+            raise
         self._syncer: Syncer | None = None
         self._ask_for_turn: Callable[[], object] = int  # asks nobody
         self._gathered: DefinitionTransaction | None = None
         self._writing: DefinitionTransaction | None = None
         self._lost_removals: list[Operation] = []
 
+    def rows(self, sql: str, *parameters: object) -> list[tuple[Any, ...]]:
+        """Return all rows of a query."""
+        with store_errors(self.path):
+            return self._reading.execute(sql, parameters).fetchall()
+
+    def close(self) -> None:
+        """Write what has gathered, and bring the write-ahead log into the file."""
+        self.drain()
+        with store_errors(self.path):
+            self._reading.close()
+            self._connection.close()
+
     def gather(self, syncer: Syncer, ask_for_turn: Callable[[], object]) -> None:
-        """Let changes wait for ``commit`` from now on; asks for the turn that calls it."""
+        """Let changes wait for ``commit`` from now on; asks for the turn that calls it.
+
+        ``syncer``: where they are written.
+        """
         self._syncer = syncer
         self._ask_for_turn = ask_for_turn
 
-    @property
     def added_queues(self) -> Set[int]:
-        """The ids of queues that were added, but not durably so far."""
+        """Return the ids of queues that were added, but not durably so far."""
         gathered, writing = self._gathered, self._writing
         if gathered is None:
             return _NO_QUEUES if writing is None else writing.added
@@ -130,13 +163,13 @@ class DefinitionFile:
         ``names``: of what is changed. ``queue_id``: of the queue that is added or deleted with it.
         """
         if self._syncer is None:
-            with transaction(self._connection, self._path) as connection:
+            with transaction(self._connection, self.path) as connection:
                 for operation in operations:
                     operation(connection)
             return
         gathered = self._gathered
         if gathered is None:
-            gathered = DefinitionTransaction(self._connection, self._path, self._on_finished)
+            gathered = DefinitionTransaction(self._connection, self.path, self._on_finished)
             self._gathered = gathered
             self._ask_for_turn()
         gathered.operations += operations

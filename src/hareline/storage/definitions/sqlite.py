@@ -1,17 +1,15 @@
 """Definitions of a broker in one open SQLite file: exchanges, queues, bindings, readers, hosts.
 
-What is read comes from a connection of its own, which sees what is durable and waits for no change.
 The id of a queue never stands for another one, also after the queue was deleted.
 """
 
 from __future__ import annotations
 
-import math
 import sqlite3
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from hareline.errors import MalformedFrame, StoreError
 from hareline.message import Table, decode_fields
@@ -21,10 +19,7 @@ from hareline.storage.definitions.schema import (
     StoredName,
     binding_key,
     encoded_arguments,
-    open_database,
-    open_for_reading,
     read_name,
-    store_errors,
     stored_name,
 )
 from hareline.storage.interface import (
@@ -34,7 +29,6 @@ from hareline.storage.interface import (
     StoredReader,
     new_incarnation,
 )
-from hareline.storage.journal.syncer import Syncer
 
 QUEUE_ID_MAX: Final = 0xFFFF_FFFF  # what a record of the journal has room for
 DELETED_QUEUES_MAX: Final = 10_000  # whose ids are remembered, so that they can be replayed
@@ -86,100 +80,57 @@ class BindingDefinition(NamedTuple):
 
 
 class SqliteDefinitions(DefinitionStore):
-    """One open file. Every method raises StoreError, which names the file.
+    """Definitions in a ``file``. Every method raises StoreError, which names it.
 
     ``host_store``: the hosts in the same file; ``administration``: users and all else that is
     administered at run time.
     """
 
-    __slots__ = (
-        "_connection",
-        "_path",
-        "_readers",
-        "_reading",
-        "_writer",
-        "administration",
-        "host_store",
-    )
+    __slots__ = ("_readers", "administration", "file", "host_store")
 
     def __init__(self, path: Path, *, may_create: bool = True) -> None:
-        """Open the file, and fill it if it is empty or missing; its directory must exist.
-
-        Raises DefinitionsMissing for an empty or missing file unless ``may_create``.
-        """
+        """Open the file as ``DefinitionFile`` does."""
         super().__init__()
-        self._path = path
-        self._connection = open_database(path, may_create=may_create)
+        self.file = file = DefinitionFile(path, may_create=may_create)
         try:
-            self._reading = reading = open_for_reading(path)
-            self._last_queue_id = _last_queue_id(reading, path)
+            highest = file.rows("SELECT seq FROM sqlite_sequence WHERE name = 'queues'")
+            self._last_queue_id = int(highest[0][0]) if highest else 0
         except BaseException:
-            self._connection.close()
+            file.close()
             raise
-        self._writer = writer = DefinitionFile(self._connection, path)
-        self.host_store = SqliteHosts(reading, path, writer)
-        self._readers = SqliteReaders(reading, path, writer)
-        self.administration = SqliteAdministration(reading, path, writer)
+        self.host_store = SqliteHosts(file)
+        self._readers = SqliteReaders(file)
+        self.administration = SqliteAdministration(file)
 
     @property
     def reader_store(self) -> SqliteReaders:
         """The readers of streams, in the same file."""
         return self._readers
 
-    # ------------------------------------------------- what gathers
-
-    def gather(self, syncer: Syncer, ask_for_turn: Callable[[], object]) -> None:
-        """Let changes wait for ``commit`` from now on; asks for the turn that calls it.
-
-        ``syncer``: where they are written.
-        """
-        self._writer.gather(syncer, ask_for_turn)
-
-    def added_queues(self) -> Set[int]:
-        """Return the ids of queues that were added, but not durably so far."""
-        return self._writer.added_queues
-
-    def is_deleting(self, queue_id: int) -> bool:
-        """True for a queue that was deleted, but not durably so far."""
-        return self._writer.is_deleting(queue_id)
-
     def undo_if_lost(self, undo: Callable[[StoreError], None]) -> None:
-        self._writer.undo_if_lost(undo)
+        self.file.undo_if_lost(undo)
 
     def when_settled(
         self, callback: Callable[[StoreError | None], None], vhost: str, *names: str
     ) -> bool:
-        return self._writer.when_settled(callback, vhost, *names)
+        return self.file.when_settled(callback, vhost, *names)
 
-    def commit(self) -> None:
-        """Hand over what has gathered, unless what did before is still being written."""
-        self._writer.commit()
-
-    def drain(self, until_s: float = math.inf) -> bool:
-        """Stop until all changes are durable or lost; False if this has passed before.
-
-        ``until_s``: on the monotonic clock.
-        """
-        return self._writer.drain(until_s)
+    def close(self) -> None:
+        self.file.close()
 
     @property
     def newest_segment(self) -> int:
         """Number of the newest segment of the journal that is durable for certain; 0: none."""
-        row = self._rows("SELECT newest_segment FROM journal")
-        if not row or not isinstance(row[0][0], int):
-            raise StoreError(f"{self._path}: damaged, the table 'journal' has no newest segment")
-        return int(row[0][0])
+        rows = self.file.rows("SELECT newest_segment FROM journal")
+        if not rows or not isinstance(rows[0][0], int):
+            raise StoreError(
+                f"{self.file.path}: damaged, the table 'journal' has no newest segment"
+            )
+        return int(rows[0][0])
 
     def note_segment(self, number: int) -> None:
         """Note that this segment is durable and the newest, so that a start misses its file."""
-        self._writer.change(statement("UPDATE journal SET newest_segment = ?", (number,)))
-
-    def close(self) -> None:
-        """Write what has gathered, and bring the write-ahead log into the file."""
-        self.drain()
-        with store_errors(self._path):
-            self._reading.close()
-            self._connection.close()
+        self.file.change(statement("UPDATE journal SET newest_segment = ?", (number,)))
 
     # ---------------------------------------------------------- changes
 
@@ -196,37 +147,33 @@ class SqliteDefinitions(DefinitionStore):
         queue_id = self._next_queue_id()
         values = (
             queue_id,
-            stored_name(vhost),
-            stored_name(name),
+            *_key(vhost, name),
             is_auto_delete,
             encoded_arguments(arguments),
             None if owner is None else stored_name(owner),
             incarnation or new_incarnation(),
         )
-        self._writer.change(
-            statement(_ADD_QUEUE, values), names=((vhost, name),), queue_id=queue_id
-        )
+        self.file.change(statement(_ADD_QUEUE, values), names=((vhost, name),), queue_id=queue_id)
         return queue_id
 
     def _next_queue_id(self) -> int:
         if self._last_queue_id >= QUEUE_ID_MAX:
-            raise StoreError(f"{self._path}: all {QUEUE_ID_MAX} queue ids have been used")
+            raise StoreError(f"{self.file.path}: all {QUEUE_ID_MAX} queue ids have been used")
         self._last_queue_id += 1
         return self._last_queue_id
 
     def delete_queue(self, vhost: str, name: str, *, queue_id: int = 0) -> None:
-        remove = partial(_remove_queue, key=(stored_name(vhost), stored_name(name)))
-        self._writer.change(remove, names=((vhost, name),), queue_id=queue_id, is_removal=True)
+        remove = partial(_remove_queue, key=_key(vhost, name))
+        self.file.change(remove, names=((vhost, name),), queue_id=queue_id, is_removal=True)
 
     def set_queue_settings(
         self, vhost: str, name: str, *, is_paused: bool, changes: Mapping[str, object]
     ) -> None:
-        key = (stored_name(vhost), stored_name(name))
-        self._writer.change(
+        self.file.change(
             statement(
                 "INSERT OR REPLACE INTO queue_settings (queue_id, is_paused, changes)"
                 " SELECT id, ?, ? FROM queues WHERE vhost = ? AND name = ?",
-                (is_paused, encoded_arguments(changes), *key),
+                (is_paused, encoded_arguments(changes), *_key(vhost, name)),
             ),
             names=((vhost, name),),
         )
@@ -243,8 +190,7 @@ class SqliteDefinitions(DefinitionStore):
         queue: str | None = None,
     ) -> int:
         values = (
-            stored_name(vhost),
-            stored_name(name),
+            *_key(vhost, name),
             type_name,
             is_auto_delete,
             is_internal,
@@ -261,21 +207,18 @@ class SqliteDefinitions(DefinitionStore):
         if queue is not None:
             changed.append((vhost, queue))
             queue_id = self._next_queue_id()
-            names = (stored_name(vhost), stored_name(queue))
-            of_queue = (queue_id, *names, False, encoded_arguments({}), None, new_incarnation())
-            operations.append(statement(_ADD_QUEUE, of_queue))
-        self._writer.change(*operations, names=changed, queue_id=queue_id)
+            of_queue = (queue_id, *_key(vhost, queue), False, encoded_arguments({}), None)
+            operations.append(statement(_ADD_QUEUE, (*of_queue, new_incarnation())))
+        self.file.change(*operations, names=changed, queue_id=queue_id)
         return queue_id
 
     def delete_exchange(
         self, vhost: str, name: str, *, queue: str | None = None, queue_id: int = 0
     ) -> None:
-        key = (stored_name(vhost), stored_name(name))
-        operations: list[Operation] = [partial(_remove_exchange, key=key)]
+        operations: list[Operation] = [partial(_remove_exchange, key=_key(vhost, name))]
         if queue is not None:
-            of_queue = (stored_name(vhost), stored_name(queue))
-            operations.append(partial(_remove_queue, key=of_queue))
-        self._writer.change(*operations, names=((vhost, name),), queue_id=queue_id, is_removal=True)
+            operations.append(partial(_remove_queue, key=_key(vhost, queue)))
+        self.file.change(*operations, names=((vhost, name),), queue_id=queue_id, is_removal=True)
 
     def bind(
         self,
@@ -289,7 +232,7 @@ class SqliteDefinitions(DefinitionStore):
     ) -> None:
         place = (vhost, source, kind, destination, routing_key)
         values = (*binding_key(*place, arguments), encoded_arguments(arguments))
-        self._writer.change(
+        self.file.change(
             *(statement(_UNBIND, binding_key(*place, each)) for each in replaced),
             statement(
                 "INSERT OR IGNORE INTO bindings (vhost, source, kind, destination, routing_key,"
@@ -309,21 +252,23 @@ class SqliteDefinitions(DefinitionStore):
         arguments: Mapping[str, object],
     ) -> None:
         key = binding_key(vhost, source, kind, destination, routing_key, arguments)
-        self._writer.change(statement(_UNBIND, key), names=((vhost, source), (vhost, destination)))
+        self.file.change(statement(_UNBIND, key), names=((vhost, source), (vhost, destination)))
 
     # ---------------------------------------------------------- reading
 
     def vhosts(self) -> list[str]:
         """Return the names of all virtual hosts with a queue or an exchange."""
-        rows = self._rows("SELECT vhost FROM queues UNION SELECT vhost FROM exchanges ORDER BY 1")
+        rows = self.file.rows(
+            "SELECT vhost FROM queues UNION SELECT vhost FROM exchanges ORDER BY 1"
+        )
         return [read_name(vhost) for (vhost,) in rows]
 
     def exchanges(self, vhost: str) -> list[ExchangeDefinition]:
         """Return the exchanges in the order of their declaration."""
-        rows = self._rows(
+        rows = self.file.rows(
             "SELECT name, type, is_auto_delete, is_internal, arguments FROM exchanges"
             " WHERE vhost = ? ORDER BY id",
-            vhost,
+            stored_name(vhost),
         )
         return [
             ExchangeDefinition(
@@ -338,10 +283,10 @@ class SqliteDefinitions(DefinitionStore):
 
     def queues(self, vhost: str) -> list[QueueDefinition]:
         """Return the queues in the order of their declaration."""
-        rows = self._rows(
+        rows = self.file.rows(
             "SELECT id, name, is_auto_delete, arguments, owner, incarnation, changes, is_paused"
             " FROM queues LEFT JOIN queue_settings ON queue_id = id WHERE vhost = ? ORDER BY id",
-            vhost,
+            stored_name(vhost),
         )
         return [
             QueueDefinition(
@@ -371,20 +316,19 @@ class SqliteDefinitions(DefinitionStore):
 
         The last ``DELETED_QUEUES_MAX`` deleted queues are remembered.
         """
-        with store_errors(self._path):
-            rows = self._reading.execute(
-                "SELECT id FROM queues WHERE vhost = ?1 AND name = ?2"
-                " UNION SELECT id FROM deleted_queues WHERE vhost = ?1 AND name = ?2 ORDER BY 1",
-                (stored_name(vhost), stored_name(name)),
-            ).fetchall()
+        rows = self.file.rows(
+            "SELECT id FROM queues WHERE vhost = ?1 AND name = ?2"
+            " UNION SELECT id FROM deleted_queues WHERE vhost = ?1 AND name = ?2 ORDER BY 1",
+            *_key(vhost, name),
+        )
         return [queue_id for (queue_id,) in rows]
 
     def bindings(self, vhost: str) -> list[BindingDefinition]:
         """Return the bindings in the order they were made in: matching may depend on it."""
-        rows = self._rows(
+        rows = self.file.rows(
             "SELECT source, kind, destination, routing_key, arguments FROM bindings"
             " WHERE vhost = ? ORDER BY id",
-            vhost,
+            stored_name(vhost),
         )
         return [
             BindingDefinition(
@@ -400,26 +344,18 @@ class SqliteDefinitions(DefinitionStore):
     @property
     def binding_count(self) -> int:
         """Number of bindings in all virtual hosts."""
-        ((count,),) = self._rows("SELECT count(*) FROM bindings")
+        ((count,),) = self.file.rows("SELECT count(*) FROM bindings")
         return int(count)
-
-    def _rows(self, sql: str, vhost: str | None = None) -> list[tuple[Any, ...]]:
-        with store_errors(self._path):
-            parameters = () if vhost is None else (stored_name(vhost),)
-            return self._reading.execute(sql, parameters).fetchall()
 
     def _decoded(self, octets: bytes, whose: str) -> Table:
         try:
             return decode_fields(octets)
         except MalformedFrame as error:
-            raise StoreError(f"{self._path}: arguments of {whose}: {error}") from error
+            raise StoreError(f"{self.file.path}: arguments of {whose}: {error}") from error
 
 
-def _last_queue_id(reading: sqlite3.Connection, path: Path) -> int:
-    """The highest id that a queue ever had; 0: none. Raises StoreError."""
-    with store_errors(path):
-        row = reading.execute("SELECT seq FROM sqlite_sequence WHERE name = 'queues'").fetchone()
-    return 0 if row is None else int(row[0])
+def _key(vhost: str, name: str) -> Key:
+    return stored_name(vhost), stored_name(name)
 
 
 def _remove_queue(connection: sqlite3.Connection, key: Key) -> None:
@@ -454,33 +390,30 @@ def _remove_exchange(connection: sqlite3.Connection, key: Key) -> None:
 
 
 class SqliteHosts(HostStore):
-    """The table of an open file. Every method raises StoreError, which names the file."""
+    """Its table in the file of the definitions."""
 
-    __slots__ = ("_path", "_reading", "_writer")
+    __slots__ = ("_file",)
 
-    def __init__(self, reading: sqlite3.Connection, path: Path, writer: DefinitionFile) -> None:
-        self._reading = reading
-        self._path = path
-        self._writer = writer
+    def __init__(self, file: DefinitionFile) -> None:
+        self._file = file
 
     def hosts(self) -> list[tuple[str, int]]:
-        with store_errors(self._path):
-            rows = self._reading.execute("SELECT host, seen_day FROM qpid_hosts ORDER BY number")
-            return [(read_name(host), seen_day) for host, seen_day in rows]
+        rows = self._file.rows("SELECT host, seen_day FROM qpid_hosts ORDER BY number")
+        return [(read_name(host), seen_day) for host, seen_day in rows]
 
     def remember_host(
         self, host: str, seen_day: int, on_lost: Callable[[StoreError], None]
     ) -> None:
-        self._writer.change(  # REPLACE gives a new number, the highest
+        self._file.change(  # REPLACE gives a new number, the highest
             statement(
                 "INSERT OR REPLACE INTO qpid_hosts (host, seen_day) VALUES (?, ?)",
                 (stored_name(host), seen_day),
             )
         )
-        self._writer.undo_if_lost(on_lost)
+        self._file.undo_if_lost(on_lost)
 
     def forget_hosts(self, hosts: Iterable[str]) -> None:
-        self._writer.change(
+        self._file.change(
             *(
                 statement("DELETE FROM qpid_hosts WHERE host = ?", (stored_name(host),))
                 for host in hosts
@@ -489,23 +422,20 @@ class SqliteHosts(HostStore):
 
 
 class SqliteReaders(ReaderStore):
-    """The table of an open file. Every method raises StoreError, which names the file."""
+    """Its table in the file of the definitions."""
 
-    __slots__ = ("_path", "_reading", "_writer")
+    __slots__ = ("_file",)
 
-    def __init__(self, reading: sqlite3.Connection, path: Path, writer: DefinitionFile) -> None:
-        self._reading = reading
-        self._path = path
-        self._writer = writer
+    def __init__(self, file: DefinitionFile) -> None:
+        self._file = file
 
     def readers(self, queue_id: int) -> list[StoredReader]:
         """Return the readers of a queue."""
-        with store_errors(self._path):
-            rows = self._reading.execute(
-                "SELECT name, next_offset, is_pinned, put_ms FROM readers"
-                " WHERE queue_id = ? ORDER BY name",
-                (queue_id,),
-            ).fetchall()
+        rows = self._file.rows(
+            "SELECT name, next_offset, is_pinned, put_ms FROM readers"
+            " WHERE queue_id = ? ORDER BY name",
+            queue_id,
+        )
         return [
             StoredReader(queue_id, read_name(name), offset, bool(is_pinned), put_ms)
             for name, offset, is_pinned, put_ms in rows
@@ -535,5 +465,5 @@ class SqliteReaders(ReaderStore):
                 there,
             )
 
-        self._writer.change(write)
-        self._writer.undo_if_lost(on_lost)
+        self._file.change(write)
+        self._file.undo_if_lost(on_lost)

@@ -182,8 +182,8 @@ class DiskStorage:
             on_disk_full=callbacks.on_disk_full,
             on_failure=callbacks.on_failure,
             on_segment=self._note_segment,
-            added_queues=self.definitions.added_queues,
-            is_deleting=self.definitions.is_deleting,
+            added_queues=self.definitions.file.added_queues,
+            is_deleting=self.definitions.file.is_deleting,
             report=callbacks.on_trouble,
             on_measured=callbacks.on_measured,
         )
@@ -196,7 +196,7 @@ class DiskStorage:
         """From now on each turn calls ``write_pending``; ``ask_for_turn`` asks for one more."""
         assert self._definition_syncer is not None, "recover first"
         self.store.ask_for_turn = ask_for_turn
-        self.definitions.gather(self._definition_syncer, ask_for_turn)
+        self.definitions.file.gather(self._definition_syncer, ask_for_turn)
 
     def _note_segment(self, number: int) -> None:
         try:
@@ -244,7 +244,7 @@ class DiskStorage:
         What concerns a queue waits for its definition, so that the journal has no entry of a queue
         that the definitions do not have.
         """
-        self.definitions.commit()
+        self.definitions.file.commit()
         return self.store.write_pending()
 
     @property
@@ -280,10 +280,10 @@ class DiskStorage:
         began_s = time.monotonic()
         until_s = began_s + timeout_s
         # first, since the journal waits for them; and not all of the time, since it may do without
-        self.definitions.drain(began_s + timeout_s / 2)
+        self.definitions.file.drain(began_s + timeout_s / 2)
         if self._store is not None:
             self._store.close(until_s - time.monotonic())
-        if not self.definitions.drain(until_s):
+        if not self.definitions.file.drain(until_s):
             self._callbacks.on_trouble(
                 "the definitions are locked, or the disk does not answer; what was changed last "
                 "is lost as in a crash"

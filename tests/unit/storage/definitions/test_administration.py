@@ -103,11 +103,11 @@ def test_who_waits_is_told_what_was_lost(reopened: Open, path: Path) -> None:
     definitions, disk = reopened(), InlineSyncer()
     store = definitions.administration
     told: list[StoreError | None] = []
-    definitions.gather(disk, lambda: None)
+    definitions.file.gather(disk, lambda: None)
     assert not store.when_settled(told.append), "nothing has gathered"
     store.put(records("/")[0], GlobalParameterRecord("g", 1))
     assert store.when_settled(told.append)
-    definitions.commit()
+    definitions.file.commit()
     with refusing(path, "global_parameters"):
         disk.step()
     assert ["no room" in str(each) for each in told] == [True]

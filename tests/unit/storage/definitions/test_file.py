@@ -35,7 +35,7 @@ class Gathering:
         self.turns = 0
         self.disk = InlineSyncer()
         self.definitions = SqliteDefinitions(path)
-        self.definitions.gather(self.disk, self._ask)
+        self.definitions.file.gather(self.disk, self._ask)
         self.undone: list[str] = []
         self.told: list[str] = []
 
@@ -52,7 +52,7 @@ class Gathering:
 
     def write(self) -> None:
         """One turn, and all that the disk does then."""
-        self.definitions.commit()
+        self.definitions.file.commit()
         self.disk.drain()
 
     @property
@@ -85,7 +85,7 @@ class TestWhatGathers:
         for name in "abc":
             gathering.add(name)
         assert gathering.turns == 1, "asked for once"
-        gathering.definitions.commit()
+        gathering.definitions.file.commit()
         assert gathering.seen == []
         assert gathering.disk.step()
         assert gathering.seen == ["a", "b", "c"]
@@ -94,15 +94,15 @@ class TestWhatGathers:
 
     def test_more_gathers_while_the_disk_is_busy(self, gathering: Gathering) -> None:
         gathering.add("a")
-        gathering.definitions.commit()
+        gathering.definitions.file.commit()
         for name in "bc":
             gathering.add(name)
-            gathering.definitions.commit()
+            gathering.definitions.file.commit()
         before = gathering.turns
         assert gathering.disk.step()
         assert gathering.seen == ["a"]
         assert gathering.turns == before + 1, "for what has gathered"
-        gathering.definitions.commit()
+        gathering.definitions.file.commit()
         assert gathering.disk.step()
         assert gathering.seen == ["a", "b", "c"]
         assert not gathering.disk.step()
@@ -110,19 +110,19 @@ class TestWhatGathers:
     def test_queues_are_added_and_deleted_until_that_is_durable(self, gathering: Gathering) -> None:
         definitions = gathering.definitions
         first = gathering.add("a")
-        definitions.commit()
+        definitions.file.commit()
         second = gathering.add("b")
-        assert definitions.added_queues() == {first, second}
+        assert definitions.file.added_queues() == {first, second}
         gathering.disk.step()
-        assert definitions.added_queues() == {second}
+        assert definitions.file.added_queues() == {second}
         gathering.write()
-        assert definitions.added_queues() == set()
+        assert definitions.file.added_queues() == set()
         definitions.delete_queue("/", "a", queue_id=first)
-        assert [definitions.is_deleting(each) for each in (first, second)] == [True, False]
-        definitions.commit()
-        assert definitions.is_deleting(first)
+        assert [definitions.file.is_deleting(each) for each in (first, second)] == [True, False]
+        definitions.file.commit()
+        assert definitions.file.is_deleting(first)
         gathering.disk.step()
-        assert not definitions.is_deleting(first)
+        assert not definitions.file.is_deleting(first)
 
     def test_who_waits_is_told_once_for_what_there_was(self, gathering: Gathering) -> None:
         settled = gathering.definitions.when_settled
@@ -130,7 +130,7 @@ class TestWhatGathers:
         gathering.add("a")
         assert settled(gathering.tell, "/")
         assert not settled(gathering.tell, "/"), "it waits already"
-        gathering.definitions.commit()
+        gathering.definitions.file.commit()
         assert not settled(gathering.tell, "/")
         gathering.add("b")
         assert settled(gathering.tell, "/")
@@ -142,7 +142,7 @@ class TestWhatGathers:
     def test_who_names_something_waits_for_that_alone(self, gathering: Gathering) -> None:
         settled = gathering.definitions.when_settled
         gathering.add("a")
-        gathering.definitions.commit()
+        gathering.definitions.file.commit()
         gathering.definitions.bind("/", "x", "queue", "b", "", {})
         assert not settled(gathering.tell, "/", "c")
         assert not settled(gathering.tell, "v", "a", "b", "x")
@@ -160,10 +160,10 @@ class TestWhatGathers:
             "from hareline.storage.definitions.sqlite import SqliteDefinitions\n"
             "from hareline.storage.journal.syncer import InlineSyncer\n"
             "definitions = SqliteDefinitions(pathlib.Path(sys.argv[1]))\n"
-            "definitions.gather(InlineSyncer(is_automatic=True), lambda: None)\n"
+            "definitions.file.gather(InlineSyncer(is_automatic=True), lambda: None)\n"
             "for name in 'ab':\n"
             "    definitions.add_queue('/', name, is_auto_delete=False, arguments={})\n"
-            "    if name == 'a': definitions.commit()\n"
+            "    if name == 'a': definitions.file.commit()\n"
             "os._exit(0)\n"
         )
         subprocess.run([sys.executable, "-c", script, str(path)], check=True)
@@ -192,7 +192,7 @@ class TestWhatGathers:
     def test_closing_writes_what_has_gathered(self, path: Path) -> None:
         gathering = Gathering(path)
         gathering.add("a")
-        gathering.definitions.commit()
+        gathering.definitions.file.commit()
         gathering.add("b")
         gathering.definitions.close()
         assert gathering.seen == ["a", "b"]
@@ -210,7 +210,7 @@ class TestWhatIsLost:
         assert len(gathering.told) == 1
         assert str(gathering.path) in gathering.told[0]
         assert gathering.seen == ["before"]
-        assert gathering.definitions.added_queues() == set()
+        assert gathering.definitions.file.added_queues() == set()
         after = gathering.add("a")
         assert after > max(first, *lost), "an id is used once"
         gathering.write()
@@ -220,7 +220,7 @@ class TestWhatIsLost:
     def test_what_has_gathered_behind_it_is_lost_too(self, gathering: Gathering) -> None:
         gathering.add("a")
         gathering.definitions.when_settled(gathering.tell, "/")
-        gathering.definitions.commit()
+        gathering.definitions.file.commit()
         gathering.add("b")
         gathering.definitions.when_settled(gathering.tell, "/")
         with no_room(gathering.path):
@@ -232,7 +232,7 @@ class TestWhatIsLost:
 
     def test_a_change_to_undo_may_be_one_that_is_being_written(self, gathering: Gathering) -> None:
         gathering.add("a")
-        gathering.definitions.commit()
+        gathering.definitions.file.commit()
         gathering.definitions.undo_if_lost(lambda _: gathering.undone.append("what rests on a"))
         with no_room(gathering.path):
             gathering.disk.step()
@@ -257,7 +257,7 @@ class TestWhatIsLost:
         gathering.write()
         with no_room(gathering.path):
             definitions.delete_queue("/", "q")
-            definitions.commit()
+            definitions.file.commit()
             definitions.delete_exchange("/", "e", queue="own")
             gathering.disk.step()
             definitions.bind("/", "amq.topic", "queue", "r", "k", {})  # lost as well
@@ -299,7 +299,7 @@ class TestWhatIsLost:
         gathering.add("a")
         gathering.write()
         gathering.definitions.note_segment(1)
-        gathering.definitions.commit()
+        gathering.definitions.file.commit()
         gathering.definitions.delete_queue("/", "a", queue_id=1)
         before = gathering.turns
         with no_room(gathering.path):

@@ -66,10 +66,10 @@ def test_what_is_lost_is_told(reopened: Open, path: Path) -> None:
     definitions = reopened()
     queue_id = add_queue(definitions)
     asked: list[str] = []
-    definitions.gather(InlineSyncer(is_automatic=True), lambda: asked.append("turn"))
+    definitions.file.gather(InlineSyncer(is_automatic=True), lambda: asked.append("turn"))
     lost = write(definitions, StoredReader(queue_id, "r", 1, False, 1))
     assert asked == ["turn"]
     with refusing(path, "readers"):
-        definitions.commit()
+        definitions.file.commit()
     assert len(lost) == 1
     assert definitions.reader_store.readers(queue_id) == []

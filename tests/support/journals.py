@@ -41,7 +41,7 @@ from hareline.storage.journal.format.records import (
     Run,
     encode_items,
 )
-from hareline.storage.journal.segment import Segment
+from hareline.storage.journal.segment import Segment, new_header
 from tests.support.encoders import encode_checkpoint, encode_message, encode_part
 
 NOW_MS = 1_700_000_000_000
@@ -71,14 +71,8 @@ class JournalBuilder:
             self._segment.close(self.files)
         gone = set(without)
         self._live = [item for item in self._live if item[0] not in gone]
-        self._segment = Segment.create(
-            self.files,
-            self.directory,
-            number,
-            self._segment_bytes,
-            manifest=self._live,
-            created_ms=NOW_MS + number,
-        )
+        header = new_header(number, NOW_MS + number, self._live)
+        self._segment = Segment.create(self.files, self.directory, header, self._segment_bytes)
 
     def batch(self, *payloads: Payload, durable: int | None = None) -> list[int]:
         """Append a batch; returns the positions of its records."""

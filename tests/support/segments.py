@@ -7,6 +7,7 @@ what is made of one.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from hareline.storage.journal.damage import Damage, Decision, Reporter
@@ -24,7 +25,7 @@ from hareline.storage.journal.format.message import Entry, MessageRecord
 from hareline.storage.journal.format.positions import position_of
 from hareline.storage.journal.format.records import CLEAN_TIME, FREED, RUN, encode_items
 from hareline.storage.journal.reader import JournalReader, ReadBatch
-from hareline.storage.journal.segment import Segment
+from hareline.storage.journal.segment import Segment, new_header
 from tests.support.encoders import encode_message
 
 DIRECTORY: Final = "/journal"
@@ -105,15 +106,10 @@ class SegmentWriter:
     ) -> Segment:
         """A new segment; its manifest is all before it, ``without`` some."""
         live = [each for each in self.segments if each.number not in without]
-        segment = Segment.create(
-            self.files,
-            self.directory,
-            number,
-            size_bytes,
-            manifest=[(each.number, each.end) for each in live],
-            created_ms=TIME_MS,
-            salt=salt,
-        )
+        header = new_header(number, TIME_MS, [(each.number, each.end) for each in live])
+        if salt is not None:
+            header = replace(header, salt=salt)
+        segment = Segment.create(self.files, self.directory, header, size_bytes)
         self.files.sync(segment.fd)
         self.files.sync_directory(self.directory)
         self.segments.append(segment)

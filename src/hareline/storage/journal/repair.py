@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 from zlib import crc32
 
@@ -192,10 +192,7 @@ def _filled(
         octets = bytearray(files.read(segment.fd, end, 0).ljust(end + spare, b"\0"))
         starts = [start for start in starts if start]
     if source.problem:
-        made_up = segment.header
-        header = SegmentHeader(
-            source.number, made_up.created_ms, made_up.salt, manifest, made_up.size_bytes
-        )
+        header = replace(segment.header, manifest=manifest)
         octets[: header.size_bytes] = encode_header(header)
     for start in starts:
         stop = min((each for each in (*whole, *starts) if each > start), default=end)
@@ -276,11 +273,9 @@ def _plan_cut(files: Files, repair: Repair, reader: JournalReader, newest: int) 
     last = live[-1]
     assert last.segment is not None, "what is left in live can be read"
     manifest = tuple((source.number, source.end) for source in live[:-1])
-    header = last.segment.header
+    header = replace(last.segment.header, manifest=manifest)
     octets = bytearray(files.read(last.segment.fd, last.end, 0))
-    octets[: header.size_bytes] = encode_header(
-        SegmentHeader(header.number, header.created_ms, header.salt, manifest, header.size_bytes)
-    )
+    octets[: header.size_bytes] = encode_header(header)
     repair.rewrites.append(_Rewrite(last.path, bytes(octets), has_old=True))
 
 

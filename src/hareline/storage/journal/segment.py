@@ -60,22 +60,11 @@ class Segment:
 
     @classmethod
     def create(
-        cls,
-        files: Files,
-        directory: str,
-        number: int,
-        size_bytes: int,
-        *,
-        manifest: Sequence[tuple[int, int]],
-        created_ms: int,
-        salt: int | None = None,
+        cls, files: Files, directory: str, header: SegmentHeader, size_bytes: int
     ) -> Segment:
-        """Make a new file, preallocated. ``manifest``: (number, end) of live segments before it.
-
-        ``salt``: drawn at random if it is None. Raises OSError, and then there is no such file.
-        """
-        header = _new_header(number, size_bytes, manifest, created_ms, salt)
-        path = segment_path(directory, number)
+        """Make a new file, preallocated. Raises OSError, and then there is no such file."""
+        _check(header, size_bytes)
+        path = segment_path(directory, header.number)
         fd = files.open(path, create=True)
         try:
             files.allocate(fd, size_bytes)
@@ -88,24 +77,15 @@ class Segment:
 
     @classmethod
     def recycle(
-        cls,
-        files: Files,
-        spare: str,
-        directory: str,
-        number: int,
-        size_bytes: int,
-        *,
-        manifest: Sequence[tuple[int, int]],
-        created_ms: int,
-        salt: int | None = None,
+        cls, files: Files, spare: str, directory: str, header: SegmentHeader, size_bytes: int
     ) -> Segment:
         """Make one of the file ``spare`` (a path), which gets the name of the segment.
 
         Octets of its former life are never valid, since the checksums have another seed. Raises
         OSError, and then the spare is as good as before.
         """
-        header = _new_header(number, size_bytes, manifest, created_ms, salt)
-        path = segment_path(directory, number)
+        _check(header, size_bytes)
+        path = segment_path(directory, header.number)
         fd = files.open(spare, create=False)
         try:
             size = files.size(fd)
@@ -204,24 +184,20 @@ def spare_path(directory: str, number: int) -> str:
     return f"{directory}/{SPARE_PREFIX}{number:016x}"
 
 
-def new_salt() -> int:
-    return int.from_bytes(os.urandom(SALT_BITS // 8), "little")
-
-
-def _new_header(
-    number: int,
-    size_bytes: int,
-    manifest: Sequence[tuple[int, int]],
-    created_ms: int,
-    salt: int | None,
+def new_header(
+    number: int, created_ms: int, manifest: Sequence[tuple[int, int]] = ()
 ) -> SegmentHeader:
-    if not 0 < number <= SEGMENT_NUMBER_MAX:
-        raise ValueError(f"segment number {number} is not from 1 to {SEGMENT_NUMBER_MAX}")
-    octets = header_size(len(manifest))
-    if not octets + BATCH_SIZE <= size_bytes <= SEGMENT_BYTES_MAX:
-        raise ValueError(
-            f"segment of {size_bytes} octets: not from {octets + BATCH_SIZE} to {SEGMENT_BYTES_MAX}"
-        )
-    if salt is None:
-        salt = new_salt()
-    return SegmentHeader(number, created_ms, salt, tuple(manifest), octets)
+    """Return the header of a segment to make; its salt is drawn at random.
+
+    ``manifest``: (number, end) of live segments before it.
+    """
+    salt = int.from_bytes(os.urandom(SALT_BITS // 8), "little")
+    return SegmentHeader(number, created_ms, salt, tuple(manifest), header_size(len(manifest)))
+
+
+def _check(header: SegmentHeader, size_bytes: int) -> None:
+    if not 0 < header.number <= SEGMENT_NUMBER_MAX:
+        raise ValueError(f"segment number {header.number} is not from 1 to {SEGMENT_NUMBER_MAX}")
+    least = header.size_bytes + BATCH_SIZE
+    if not least <= size_bytes <= SEGMENT_BYTES_MAX:
+        raise ValueError(f"segment of {size_bytes} octets: not from {least} to {SEGMENT_BYTES_MAX}")

@@ -12,15 +12,15 @@ from time import perf_counter
 from typing import Final, Literal
 
 from hareline.storage.journal.files import Files
-from hareline.storage.journal.format.frame import BATCH_SIZE, Batch, encode_batch, seed_of
-from hareline.storage.journal.format.header import header_size
+from hareline.storage.journal.format.frame import BATCH_SIZE, Batch, encode_batch
+from hareline.storage.journal.format.header import SegmentHeader
 from hareline.storage.journal.format.positions import (
     OFFSET_MASK,
     SEGMENT_BYTES_MAX,
     position_of,
     segment_of,
 )
-from hareline.storage.journal.segment import Segment, new_salt, segment_path
+from hareline.storage.journal.segment import Segment, new_header, segment_path
 from hareline.storage.journal.syncer import Work
 
 Sync = Literal["always", "interval", "never"]
@@ -52,22 +52,12 @@ class Roll:
     the batch takes.
     """
 
-    __slots__ = ("created_ms", "manifest", "needed_bytes", "number", "salt", "size_bytes")
+    __slots__ = ("header", "needed_bytes", "size_bytes")
 
-    def __init__(
-        self,
-        number: int,
-        size_bytes: int,
-        needed_bytes: int,
-        manifest: Sequence[tuple[int, int]],
-        created_ms: int,
-    ) -> None:
-        self.number = number
+    def __init__(self, header: SegmentHeader, size_bytes: int, needed_bytes: int) -> None:
+        self.header = header
         self.size_bytes = size_bytes
         self.needed_bytes = needed_bytes
-        self.manifest = manifest
-        self.created_ms = created_ms
-        self.salt = new_salt()
 
 
 class JournalWriter:
@@ -144,18 +134,17 @@ class JournalWriter:
         """
         if octets <= self.room():
             return False
-        start = header_size(len(live))
-        needed = start + BATCH_SIZE + octets + first_octets
+        header = new_header(self.next_number, now_ms, live)
+        needed = header.size_bytes + BATCH_SIZE + octets + first_octets
         if needed > SEGMENT_BYTES_MAX:
             raise ValueError(f"a batch of {octets} octets does not fit into a segment")
-        size_bytes = max(self.segment_bytes, needed)
-        self._roll = Roll(self.next_number, size_bytes, needed, live, now_ms)
+        self.size_bytes = max(self.segment_bytes, needed)
+        self._roll = Roll(header, self.size_bytes, needed)
         self.number = self.next_number
         self.next_number += 1
-        self.end = start
-        self.size_bytes = self._roll.size_bytes
-        self._salt = self._roll.salt
-        self.seed = seed_of(self.number, self._salt)
+        self.end = header.size_bytes
+        self._salt = header.salt
+        self.seed = header.seed
         return True
 
     @property
@@ -212,7 +201,7 @@ class JournalWriter:
         and SyncFailed.
         """
         roll = write.roll
-        if roll is not None and (self.segment is None or self.segment.number != roll.number):
+        if roll is not None and (self.segment is None or self.segment.number != roll.header.number):
             self._begin(roll)
         assert self.segment is not None, "no segment was begun"
         parts = write.parts
@@ -257,14 +246,7 @@ class JournalWriter:
                 raise SyncFailed(error) from error
         if self.spares and roll.size_bytes <= self.segment_bytes:
             new = Segment.recycle(
-                self.files,
-                self.spares[0],
-                self.directory,
-                roll.number,
-                roll.size_bytes,
-                manifest=roll.manifest,
-                created_ms=roll.created_ms,
-                salt=roll.salt,
+                self.files, self.spares[0], self.directory, roll.header, roll.size_bytes
             )
             del self.spares[0]
         else:
@@ -285,15 +267,7 @@ class JournalWriter:
         """
         while True:
             try:
-                return Segment.create(
-                    self.files,
-                    self.directory,
-                    roll.number,
-                    roll.size_bytes,
-                    manifest=roll.manifest,
-                    created_ms=roll.created_ms,
-                    salt=roll.salt,
-                )
+                return Segment.create(self.files, self.directory, roll.header, roll.size_bytes)
             except OSError as error:
                 if not is_out_of_space(error):
                     raise

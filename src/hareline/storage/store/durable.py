@@ -414,9 +414,9 @@ class DurableStore(MessageStore):
             return
         self.durable_ticket = write.ticket
         if write.roll is not None:
-            self._liveness.segments[write.roll.number].size_bytes = write.roll.size_bytes
+            self._liveness.segments[write.roll.header.number].size_bytes = write.roll.size_bytes
             if self._writer.sync == "always":  # else the machine's end may take the file along
-                self._on_segment(write.roll.number)
+                self._on_segment(write.roll.header.number)
         if self.refusal:
             self.refuse("")
         if self._builder.released:

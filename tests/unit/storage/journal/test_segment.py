@@ -9,7 +9,13 @@ import pytest
 from hareline.storage.journal.format.frame import MalformedRecord
 from hareline.storage.journal.format.header import header_size
 from hareline.storage.journal.format.positions import SEGMENT_NUMBER_MAX, offset_of, segment_name
-from hareline.storage.journal.segment import Segment, make_spare, read_record, spare_path
+from hareline.storage.journal.segment import (
+    Segment,
+    make_spare,
+    new_header,
+    read_record,
+    spare_path,
+)
 from tests.crash.forgetful_files import ForgetfulFiles
 from tests.support.segments import Listener, SegmentWriter, message, read_all
 
@@ -29,7 +35,7 @@ def _create(
     size_bytes: int = 4096,
     manifest: tuple[tuple[int, int], ...] = (),
 ) -> Segment:
-    return Segment.create(files, DIRECTORY, number, size_bytes, manifest=manifest, created_ms=1234)
+    return Segment.create(files, DIRECTORY, new_header(number, 1234, manifest), size_bytes)
 
 
 def test_a_new_segment_is_preallocated_and_can_be_opened(files: ForgetfulFiles) -> None:
@@ -83,7 +89,7 @@ def test_a_freed_segment_is_used_again(files: ForgetfulFiles) -> None:
     spare = spare_path(DIRECTORY, 1)
     old.close(files)
     files.rename(old.path, spare)
-    new = Segment.recycle(files, spare, DIRECTORY, 7, 4096, manifest=((2, 3),), created_ms=5)
+    new = Segment.recycle(files, spare, DIRECTORY, new_header(7, 5, ((2, 3),)), 4096)
     assert files.list(DIRECTORY) == [segment_name(7)]
     assert Segment.open(files, new.path).header == new.header
     assert new.seed != old.seed
@@ -94,7 +100,7 @@ def test_a_spare_grows_where_it_is_too_short(
     files: ForgetfulFiles, size_bytes: int, expected: int
 ) -> None:
     spare = make_spare(files, DIRECTORY, 3, 4096)
-    new = Segment.recycle(files, spare, DIRECTORY, 4, size_bytes, manifest=(), created_ms=5)
+    new = Segment.recycle(files, spare, DIRECTORY, new_header(4, 5), size_bytes)
     assert new.size_bytes == files.size(new.fd) == expected
 
 
@@ -103,7 +109,7 @@ def test_a_spare_that_cannot_be_used_is_still_one(files: ForgetfulFiles, operati
     spare = make_spare(files, DIRECTORY, 3, 4096)
     files.fail_next(operation, errno.EIO)
     with pytest.raises(OSError, match="Input/output error"):
-        Segment.recycle(files, spare, DIRECTORY, 4, 5000, manifest=(), created_ms=5)
+        Segment.recycle(files, spare, DIRECTORY, new_header(4, 5), 5000)
     assert files.list(DIRECTORY) == ["spare-0000000000000003"]
     assert files.open_files == 0
 

@@ -12,6 +12,7 @@ from bisect import bisect_left
 from collections.abc import Iterable
 from typing import Final
 
+from hareline.storage.interface import SPOOLED
 from hareline.storage.journal.format.positions import OFFSET_BITS, OFFSET_MASK
 from hareline.storage.journal.format.records import RETURNED, RUN
 from hareline.storage.store.state import RecoveredState
@@ -165,11 +166,14 @@ class Liveness:
         """The share of live octets in the sealed segments; 1.0 if there are none."""
         return self.live_bytes / self.sealed_bytes if self.sealed_bytes else 1.0
 
-    def current(self, position: int) -> int:
-        """Return where the record that was written at this position stands now."""
+    def current(self, position: int, end: int = SPOOLED) -> int:
+        """Return where the record that was written at this position stands now.
+
+        ``end``: moves to there, or behind it, are not followed.
+        """
         while (moves := self.moves.get(position >> OFFSET_BITS)) is not None:
             moved = moves.find(position & OFFSET_MASK)
-            if not moved:
+            if not moved or moved >= end:
                 break
             position = moved
         return position

@@ -10,7 +10,7 @@ from array import array
 from collections.abc import Callable
 from typing import Final
 
-from hareline.storage.journal.format.positions import OFFSET_BITS, OFFSET_MASK
+from hareline.storage.journal.format.positions import OFFSET_BITS
 from hareline.storage.journal.writer import JournalWriter
 from hareline.storage.store.liveness import Liveness
 
@@ -58,8 +58,10 @@ class PinnedPlaces:
         liveness = self._liveness
         places = positions
         if liveness.moves:
+            # not to where a batch is still being written; until it is durable, the segment that a
+            # record is moved from stays
             end = self._writer.readable_position
-            places = array("Q", [self._place(position, end) for position in positions])
+            places = array("Q", [liveness.current(position, end) for position in positions])
         first, last = min(places) >> OFFSET_BITS, max(places) >> OFFSET_BITS
         if last - first < _NEIGHBOURS_MAX:  # some of these may have none of the places
             numbers = set(range(first, last + 1))
@@ -73,16 +75,3 @@ class PinnedPlaces:
         numbers = pinned.take_numbers()
         if numbers and self._liveness.unpin(numbers):
             self._ask_for_turn()
-
-    def _place(self, position: int, end: int) -> int:
-        """Follow the moves of a record, but not to where a batch is still being written.
-
-        The segment it is moved from stays until that batch is durable.
-        """
-        moves = self._liveness.moves
-        while (of_segment := moves.get(position >> OFFSET_BITS)) is not None:
-            moved = of_segment.find(position & OFFSET_MASK)
-            if not moved or moved >= end:
-                break
-            position = moved
-        return position

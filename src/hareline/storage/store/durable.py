@@ -23,14 +23,21 @@ from hareline.storage.journal.upkeep import (
     Freed,
     Retention,
     discard,
+    ensure_spare,
     finish,
     prepare,
 )
-from hareline.storage.journal.writer import JournalWriter, OnMeasured, Sync, SyncLater, Write
+from hareline.storage.journal.writer import (
+    JournalWriter,
+    OnMeasured,
+    Sync,
+    SyncLater,
+    Write,
+    is_out_of_space,
+)
 from hareline.storage.store.batch import BatchBuilder
 from hareline.storage.store.compaction import Compactor
 from hareline.storage.store.content_store import JournalContentStore
-from hareline.storage.store.disk_room import DiskRoom
 from hareline.storage.store.divided import DurableTransaction, Transactions
 from hareline.storage.store.large_bodies import LargeBodies
 from hareline.storage.store.ledger import DurableLedger, Gathered
@@ -44,6 +51,7 @@ SEGMENT_BYTES: Final = 67_108_864
 #: Octets gathered and not handed over above which publishers pause.
 BEHIND_BYTES: Final = 16_777_216
 RETRY_S: Final = 0.25  # a batch that found no room
+SPARE_RETRY_S: Final = 1.0
 _MS_PER_S: Final = 1000
 
 
@@ -91,18 +99,20 @@ class DurableStore(MessageStore):
         "_has_started",
         "_is_closing",
         "_is_deleting",
+        "_is_full",
         "_is_lingering",
+        "_is_retry_due",
         "_is_sync_due",
         "_ledgers",
         "_leftovers",
         "_linger_s",
         "_liveness",
         "_now_ms",
+        "_on_disk_full",
         "_on_failure",
         "_on_segment",
         "_report",
         "_retention",
-        "_room",
         "_spool",
         "_sync_interval_s",
         "_syncer",
@@ -142,6 +152,7 @@ class DurableStore(MessageStore):
         self._files = files
         self._syncer = syncer
         self._bodies = bodies
+        self._on_disk_full = on_disk_full
         self._on_failure = on_failure
         self._on_segment = on_segment
         self._added_queues = added_queues
@@ -153,7 +164,6 @@ class DurableStore(MessageStore):
         self._liveness = Liveness(segment_bytes // 2)
         self._writer = JournalWriter(files, directory, segment_bytes, sync)
         self._writer.on_measured = on_measured
-        self._room = DiskRoom(self._writer, syncer, on_disk_full, report)
         self._spool = Spool(files, spool_directory)
         self._content_store = JournalContentStore(
             files, self._writer, self._liveness, self._spool, bodies
@@ -164,7 +174,7 @@ class DurableStore(MessageStore):
         self._ledgers = self._gathered.by_id
         self._transactions = Transactions(self._gathered)
         self._compactor = Compactor(
-            files, directory, syncer, self._liveness, self._ledgers, self._on_chunk, report
+            files, directory, syncer, self._liveness, self._ledgers, self._next_batch, report
         )
         self._builder = BatchBuilder(
             self._writer,
@@ -182,6 +192,8 @@ class DurableStore(MessageStore):
         self._is_lingering = False
         self._has_lingered = False
         self._is_sync_due = False
+        self._is_full = False  # there is no spare, or a write found no room
+        self._is_retry_due = False
         self._leftovers: list[tuple[str, int]] = []
         self.freed_segments = 0
         self.is_hung = False
@@ -226,7 +238,6 @@ class DurableStore(MessageStore):
         until_s = time.monotonic() + timeout_s
         if self._has_started and not self._is_closing:
             self._is_closing = True
-            self._room.close()
             self._compactor.close()
             self.write_pending()
             is_through = self._syncer.drain(until_s)
@@ -404,7 +415,7 @@ class DurableStore(MessageStore):
             self._fail(write.error)
             return
         if write.is_out_of_space:
-            self._room.set_full(True)
+            self._set_full(True)
             self.refuse(f"no room on disk to write {write.octets} octets")
             if not self._is_closing:
                 self._syncer.submit(write, RETRY_S)
@@ -423,8 +434,8 @@ class DurableStore(MessageStore):
             self._release_bodies()
         if self._freed or self._leftovers:
             self._discard()
-        if write.roll is not None or self._room.is_full:
-            self._room.make_spare()
+        if write.roll is not None or self._is_full:
+            self._make_spare()
         if self._writer.sync == "interval" and not self._is_sync_due:
             self._is_sync_due = True
             self._syncer.submit(SyncLater(self._writer, self._on_synced), self._sync_interval_s)
@@ -434,7 +445,7 @@ class DurableStore(MessageStore):
         """The disk is idle: call what waited, and arrange for the next batch."""
         self._call_waiters()
         if not (self._is_closing or self._transactions.unwritten):
-            self._compactor.consider(has_room=not self._room.is_full)
+            self._compactor.consider(has_room=not self._is_full)
         if self._gathered.ledgers or self._waiters or self._has_upkeep:
             self._next_batch()
 
@@ -474,8 +485,8 @@ class DurableStore(MessageStore):
             self._fail(discarded.sync_error)
         for error in discarded.errors:
             self._report(error)
-        if self._room.is_full and not self._is_closing:
-            self._room.make_spare()
+        if self._is_full and not self._is_closing:
+            self._make_spare()
 
     def _on_synced(self, work: SyncLater) -> None:
         self._is_sync_due = False
@@ -490,9 +501,33 @@ class DurableStore(MessageStore):
         if error:
             self._report(error)
 
-    def _on_chunk(self) -> None:
-        """The compactor has something for the next batch."""
-        self._next_batch()
+    def _make_spare(self, delay_s: float = 0.0) -> None:
+        """Have the thread make the next segment ahead of need, if there is no spare.
+
+        So what was accepted still fits when the disk is full. With a delay this is a retry, of
+        which there is one at a time.
+        """
+        self._is_retry_due = self._is_retry_due or bool(delay_s)
+        make = partial(ensure_spare, self._writer, self._writer.next_number)
+        self._syncer.submit(Task(make, partial(self._on_spare, bool(delay_s))), delay_s)
+
+    def _on_spare(self, is_retry: bool, error: OSError | None) -> None:
+        if is_retry:
+            self._is_retry_due = False
+        if error is None:
+            self._set_full(False)
+            return
+        if not self._is_full:
+            self._report(f"{self._writer.directory}: no spare segment: {error.strerror}")
+        if is_out_of_space(error):
+            self._set_full(True)
+            if not self._is_closing and not self._is_retry_due:
+                self._make_spare(SPARE_RETRY_S)
+
+    def _set_full(self, is_full: bool) -> None:
+        if is_full != self._is_full:
+            self._is_full = is_full
+            self._on_disk_full(is_full)
 
     # ------------------------------------------------------------------ failure
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 
-from hareline.storage.store.disk_room import SPARE_RETRY_S
+from hareline.storage.store.durable import SPARE_RETRY_S
 from tests.crash.forgetful_files import Operation
 from tests.support.store_stand import StoreStand
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from hareline.queues.core.entry import ACQUIRED, READY
-from hareline.storage.store.divided import DurableTransaction
+from hareline.storage.store.ledger import DurableTransaction
 from tests.support.examples import examples
 from tests.support.store_stand import FakeEntry, StoreStand, persistent
 

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Final
-from zlib import crc32
 
-from hareline.message import UNWRITTEN, LargeBody, Message
+from hareline.message import UNWRITTEN, Message
 from hareline.storage.interface import StoredEntry
 from hareline.storage.journal.format.frame import (
     CHECKPOINT,
@@ -25,7 +24,6 @@ from hareline.storage.journal.format.frame import (
     RECORD_PREFIX,
     RETURN,
     SETTLE,
-    encode_record,
 )
 from hareline.storage.journal.format.message import DELIVERY_COUNT_MAX, ENTRY
 from hareline.storage.journal.format.positions import OFFSET_BITS, SEGMENT_BYTES_MAX
@@ -43,24 +41,27 @@ from hareline.storage.journal.format.records import (
 from hareline.storage.journal.upkeep import Freed
 from hareline.storage.journal.writer import JournalWriter, Write
 from hareline.storage.store.compaction import Compactor, MovedRecord
-from hareline.storage.store.divided import DurableTransaction, HeldRuns, Transactions, runs_of
-from hareline.storage.store.ledger import SETTLED, DurableLedger, Gathered
+from hareline.storage.store.ledger import (
+    SETTLED,
+    DurableLedger,
+    DurableTransaction,
+    Gathered,
+    HeldRuns,
+    SettledRun,
+    joined,
+    runs_of,
+)
 from hareline.storage.store.liveness import Liveness, SegmentBooks
-from hareline.storage.store.message_records import MESSAGE_OVERHEAD, EntryFields, options_of
+from hareline.storage.store.message_records import MESSAGE_OVERHEAD, options_of
 from hareline.storage.store.packing import Packer, TakenEntries, unpack, was_delivered
-from hareline.storage.store.sequences import MovedSequences, moved_bound, moved_payload
 
 OnWritten = Callable[[Write], None]
 
 _RECORDS_MAX: Final = 6  # CHECKPOINT, RETURN, SETTLE, COVER, FREE, COMMIT
 
-
-#: ledger, home, first, end
-Run = tuple[DurableLedger, int, int, int]
-
 #: Octets after which a batch takes no more messages, so that it fits into a segment; the rest goes
 #: into the next ones. Publishers pause long before, and so does a commit, which says of what is
-#: divided that it belongs together (``storage.store.divided``).
+#: divided that it belongs together.
 BATCH_BYTES: Final = 1 << 29
 
 
@@ -107,14 +108,15 @@ class BatchContents:
         self.firsts: dict[Message, StoredEntry] = {}
         #: message to its entries in further queues
         self.others: dict[Message, list[tuple[DurableLedger, StoredEntry]]] = {}
-        self.runs: list[Run] = []
+        self.runs: list[tuple[DurableLedger, list[SettledRun]]] = []
         self.held: list[HeldRuns] = []
         self.returned: list[tuple[DurableLedger, list[StoredEntry]]] = []
         #: ledgers whose watermark is to be written
         self.covers: list[DurableLedger] = []
         self.moved: list[MovedRecord] = []
         self.freed: list[SegmentBooks] = []
-        self.sequences: list[MovedSequences] = []
+        #: payloads of PRODUCERS records
+        self.sequences: list[bytes] = []
 
     @property
     def is_empty(self) -> bool:
@@ -143,15 +145,10 @@ class BatchBuilder:
         "_compactor",
         "_gathered",
         "_keeps_settled",
-        "_large",
         "_ledgers",
         "_liveness",
-        "_octets",
         "_packer",
-        "_parts",
-        "_records",
         "_split",
-        "_transactions",
         "_writer",
         "forwarded_bytes",
         "inferred_counts",
@@ -164,14 +161,12 @@ class BatchBuilder:
         self,
         writer: JournalWriter,
         gathered: Gathered,
-        transactions: Transactions,
         compactor: Compactor,
         *,
         keeps_settled: bool,
     ) -> None:
         self._writer = writer
         self._gathered = gathered
-        self._transactions = transactions
         self._liveness: Liveness = gathered.liveness
         self._ledgers = gathered.by_id
         self._compactor = compactor
@@ -181,10 +176,6 @@ class BatchBuilder:
         self.forwarded_bytes = 0  # of what freed segments said and had to be written again
         self.inferred_counts: list[tuple[int, int, int]] = []
         self._packer = Packer(keeps_settled=keeps_settled)
-        self._parts: list[bytes] = []
-        self._octets = 0  # of ``_parts``
-        self._records = 0
-        self._large: list[Callable[[], None]] = []
         self.is_part = False
         self.released: list[int] = []
 
@@ -196,13 +187,11 @@ class BatchBuilder:
         ``is_first``: of this run of the broker, written even with nothing in it. ``is_last``: the
         batch ends with CLEAN.
         """
-        writer = self._writer
+        writer, packer = self._writer, self._packer
         room = writer.room()
         contents = self._take_messages(ticket, room)
         is_packed = not contents.is_measured
-        self._parts = []
-        self._octets = 0
-        self._records = 0
+        packer.begin(writer.next_position, writer.seed)
         if is_packed and contents.entries:
             self._pack_unmeasured(contents)
         self._take_rest(contents, ticket)
@@ -220,32 +209,33 @@ class BatchBuilder:
                 for taken in contents.entries:
                     unpack(taken)
             self._begin_segment(contents.bound, now_ms)
+            packer.begin(writer.next_position, writer.seed)
         books = self._liveness.segments[writer.number]
         if is_rolled:
             if is_first:
                 self.void_position = self._compactor.void_position = writer.next_position
             self._checkpoint()
             for payload in self._gathered.sequences.whole_lists():
-                self._add(PRODUCERS, payload)
+                packer.add(PRODUCERS, payload)
+        sync_first: list[Callable[[], None]] = []
         if contents.entries:
             if is_rolled or not is_packed:
                 self._pack(contents)
-            self._messages(contents, books)
+            sync_first = self._messages(contents, books)
         if contents.moved:
             self._moved(contents.moved, books)
         if contents.has_settled or self.inferred_counts:
             self._settled(contents, books)
         if contents.parts or contents.committed:
             self._transaction_records(contents)
-        for moved in () if is_rolled else contents.sequences:  # or else the whole lists have them
-            self._add(PRODUCERS, moved_payload(moved))
+        for payload in () if is_rolled else contents.sequences:  # or else the whole lists have them
+            packer.add(PRODUCERS, payload)
         if is_last:
-            self._add(CLEAN, CLEAN_TIME.pack(now_ms))
-        parts, self._parts = self._parts, []
-        large, self._large = self._large, []
+            packer.add(CLEAN, CLEAN_TIME.pack(now_ms))
         write = writer.write_of(
-            parts, self._octets, self._records, ticket, now_ms, on_written, large
+            packer.parts, packer.octets, packer.records, ticket, now_ms, on_written, sync_first
         )
+        packer.begin(writer.next_position, writer.seed)  # lets go of bodies
         self._compactor.after_batch()
         return write, [
             Freed(each.number, each.end, each.size_bytes, each.sealed_ms) for each in contents.freed
@@ -257,7 +247,7 @@ class BatchBuilder:
         last, end = writer.number, writer.end
         live = [(books.number, books.end or end) for books in segments.values()]
         first = RECORD_OVERHEAD + CHECKPOINT_HEAD.size + CHECKPOINT_QUEUE.size * len(self._ledgers)
-        first += TRANSACTION.size * len(self._transactions.unwritten)
+        first += TRANSACTION.size * len(self._gathered.unwritten)
         first += self._gathered.sequences.whole_bound()
         writer.make_room(bound, first, live, now_ms)
         if last:
@@ -321,7 +311,7 @@ class BatchBuilder:
                 contents.covers.append(ledger)
                 contents.bound += COVERED.size
                 ledger.is_cover_due = False
-        if self._transactions.held:
+        if self._gathered.held:
             self._take_held(contents)
         contents.moved = self._compactor.take()
         if contents.moved:
@@ -334,7 +324,7 @@ class BatchBuilder:
             contents.bound += liveness.forward_bound(contents.freed)
         if self._gathered.sequences:
             contents.sequences = self._gathered.sequences.take()
-            contents.bound += moved_bound(contents.sequences)
+            contents.bound += sum([RECORD_OVERHEAD + len(each) for each in contents.sequences])
         if self._split is not None:
             self._split.finish()
             self._split = None
@@ -346,7 +336,7 @@ class BatchBuilder:
         That has the sequences of producers, which may be above those of messages still to come.
         """
         if self._split is None:
-            self._split = self._transactions.begin()
+            self._split = self._gathered.begin_transaction()
         parts = self._split.parts
         for taken in contents.entries:
             self._split.note_first(taken.ledger, taken.entries[0].offset)
@@ -358,11 +348,9 @@ class BatchBuilder:
 
     def _take_transactions(self, contents: BatchContents, ticket: int) -> None:
         """Note which transactions go on beyond this batch, and which end with it."""
-        unwritten = self._transactions.unwritten
-        for transaction in list(unwritten.values()):
+        for transaction in list(self._gathered.unwritten.values()):
             if transaction.is_finished and not contents.is_part:
-                del unwritten[transaction.number]
-                self._transactions.end_with(transaction, ticket)
+                self._gathered.end_with(transaction, ticket)
                 contents.committed.append(transaction.number)
                 contents.bound += TRANSACTION.size
             elif transaction.parts:
@@ -449,26 +437,18 @@ class BatchBuilder:
                 runs.append((liveness.current(position) >> OFFSET_BITS, offset, offset + 1))
                 liveness.forget_moves(position, ledger.queue_id)
             ledger.moved_runs = []
-        runs.sort()
+        joined_runs = joined(runs)
+        contents.runs.append((ledger, joined_runs))
+        contents.bound += len(joined_runs) * RUN.size
         source = self._compactor.source
-        before = len(contents.runs)
-        home, first, end = runs[0]
-        for next_home, next_first, next_end in runs[1:]:
-            if next_first == end and next_home == home:
-                end = next_end
-                continue
-            contents.runs.append((ledger, home, first, end))
-            home, first, end = next_home, next_first, next_end
-        contents.runs.append((ledger, home, first, end))
-        contents.bound += (len(contents.runs) - before) * RUN.size
         if source:
-            for _, home, first, end in contents.runs[before:]:
+            for home, first, end in joined_runs:
                 if home == source:
                     self._compactor.on_settled(ledger.queue_id, first, end)
 
     def _take_held(self, contents: BatchContents) -> None:
         """Take what finished transactions have settled."""
-        held, self._transactions.held = self._transactions.held, []
+        held, self._gathered.held = self._gathered.held, []
         for runs in held:
             ledger = runs.ledger
             if ledger.is_forgotten:
@@ -496,46 +476,36 @@ class BatchBuilder:
 
     def _pack(self, contents: BatchContents) -> None:
         """Pack new entries for the place behind the records that the batch has."""
-        packer, writer = self._packer, self._writer
-        packer.begin(writer.next_position + self._octets, writer.seed)
         for taken in contents.entries:
-            rest = packer.pack(taken, contents.others, contents.limit)
+            rest = self._packer.pack(taken, contents.others, contents.limit)
             if rest:
                 contents.is_part = True
                 taken.ledger.added = rest
 
-    def _messages(self, contents: BatchContents, books: SegmentBooks) -> None:
-        """Add what was packed, one record for each message, and note it in the books."""
-        packer = self._packer
-        self._parts += packer.parts
-        self._octets += packer.octets
-        packer.parts = []
-        for body, listed in packer.large:
-            self._keep_large(body, listed)
-        packer.large = []
+    def _messages(self, contents: BatchContents, books: SegmentBooks) -> list[Callable[[], None]]:
+        """Note in the books what was packed; returns syncs of the large bodies of these."""
+        number = books.number
         for taken in contents.entries:
-            ledger, count = taken.ledger, len(taken.entries)
-            self._records += count
-            self._count(ledger, count, taken.new_end, books)
-            if taken.settled:
-                self._settle_at_once(ledger, taken.settled, books, contents)
+            ledger = taken.ledger
+            self._count(ledger, len(taken.entries), taken.new_end, books)
+            if taken.settled:  # and written for a replay only
+                contents.runs.append((ledger, [(number, each, each + 1) for each in taken.settled]))
         for others in contents.others.values():
             for ledger, entry in others:
                 is_settled = entry.state == SETTLED and entry.offset not in ledger.leaving
                 is_new = not (is_settled or was_delivered(ledger, entry))
                 self._count(ledger, 1, entry.offset + 1 if is_new else 0, books)
                 if is_settled:
-                    self._settle_at_once(ledger, [entry.offset], books, contents)
+                    contents.runs.append((ledger, [(number, entry.offset, entry.offset + 1)]))
 
-    def _keep_large(self, body: LargeBody, entries: list[EntryFields]) -> None:
-        """Have the body synced before the record that refers to it is durable."""
         bodies = self._gathered.bodies
         if bodies is None:
-            return
-        self._large.append(body.sync)
-        for queue_id, offset, _, _ in entries:
-            self._ledgers[queue_id].books.large[offset] = body.large_id
-            bodies.keep(body.large_id)
+            return []
+        for body, listed in self._packer.large:
+            for queue_id, offset, _, _ in listed:
+                self._ledgers[queue_id].books.large[offset] = body.large_id
+                bodies.keep(body.large_id)
+        return [body.sync for body, _ in self._packer.large]
 
     def _count(self, ledger: DurableLedger, count: int, new_end: int, books: SegmentBooks) -> None:
         """Note new entries; ``new_end``: above those that were packed as never delivered."""
@@ -543,26 +513,9 @@ class BatchBuilder:
         ledger.books.add(books, count)
         ledger.written_as_new_end = max(ledger.written_as_new_end, new_end)
 
-    def _settle_at_once(
-        self,
-        ledger: DurableLedger,
-        offsets: list[int],
-        books: SegmentBooks,
-        contents: BatchContents,
-    ) -> None:
-        """Settle entries that are written for a replay only."""
-        for offset in offsets:
-            contents.runs.append((ledger, books.number, offset, offset + 1))
-
     def _moved(self, moved: list[MovedRecord], books: SegmentBooks) -> None:
-        start = self._writer.next_position
-        seed = self._writer.seed
         for record in moved:
-            body = record.body
-            self._parts += (RECORD_PREFIX.pack(len(body), crc32(body, seed)), body)
-            self._compactor.moved(record, start + self._octets, books)
-            self._octets += RECORD_PREFIX.size + len(body)
-        self._records += len(moved)
+            self._compactor.moved(record, self._packer.add_body(record.body), books)
 
     def _settled(self, contents: BatchContents, books: SegmentBooks) -> None:
         """Add RETURN, SETTLE, COVER and FREE, each one record for all there is."""
@@ -584,20 +537,22 @@ class BatchBuilder:
             self.released += held.ledger.books.settle_runs(
                 held.home, held.count, held.triples, number
             )
-        for ledger, home, first, end in contents.runs:
-            runs.append(RUN.pack(ledger.queue_id, first, end - first))
-            self.released += ledger.books.settle(home, first, end, number)
+        for ledger, settled in contents.runs:
+            queue_id, of_queue = ledger.queue_id, ledger.books
+            for home, first, end in settled:
+                runs.append(RUN.pack(queue_id, first, end - first))
+                self.released += of_queue.settle(home, first, end, number)
         if contents.freed:
             self._forward(contents.freed, number, runs, returns)
         if returns:
-            self._add(RETURN, b"".join(returns))
+            self._packer.add(RETURN, b"".join(returns))
         if runs:
-            self._add(SETTLE, b"".join(runs))
+            self._packer.add(SETTLE, b"".join(runs))
         if contents.covers:
             covers = [(ledger.queue_id, ledger.redelivery_watermark) for ledger in contents.covers]
-            self._add(COVER, encode_items(COVERED, covers))
+            self._packer.add(COVER, encode_items(COVERED, covers))
         if contents.freed:
-            self._add(FREE, encode_items(FREED, [(each.number,) for each in contents.freed]))
+            self._packer.add(FREE, encode_items(FREED, [(each.number,) for each in contents.freed]))
 
     def _forward(
         self, freed: list[SegmentBooks], tail: int, runs: list[bytes], returns: list[bytes]
@@ -635,10 +590,10 @@ class BatchBuilder:
         for transaction in contents.parts:
             runs, transaction.parts = transaction.parts, []
             transaction.is_divided = True
-            self._add(PART, TRANSACTION.pack(transaction.number) + encode_items(RUN, runs))
+            self._packer.add(PART, TRANSACTION.pack(transaction.number) + encode_items(RUN, runs))
         if contents.committed:
             numbers = [(number,) for number in contents.committed]
-            self._add(COMMIT, encode_items(TRANSACTION, numbers))
+            self._packer.add(COMMIT, encode_items(TRANSACTION, numbers))
 
     def _checkpoint(self) -> None:
         """Add what comes first in every segment, so that no older one is kept for it."""
@@ -650,12 +605,7 @@ class BatchBuilder:
         head = CHECKPOINT_HEAD.pack(self.void_position, len(queues))
         is_open = [
             TRANSACTION.pack(transaction.number)
-            for transaction in self._transactions.unwritten.values()
+            for transaction in self._gathered.unwritten.values()
             if transaction.is_divided
         ]
-        self._add(CHECKPOINT, b"".join((head, *queues, *is_open)))
-
-    def _add(self, kind: int, payload: bytes) -> None:
-        self._parts += encode_record(kind, (payload,), self._writer.seed)
-        self._octets += RECORD_OVERHEAD + len(payload)
-        self._records += 1
+        self._packer.add(CHECKPOINT, b"".join((head, *queues, *is_open)))

@@ -38,9 +38,8 @@ from hareline.storage.journal.writer import (
 from hareline.storage.store.batch import BatchBuilder
 from hareline.storage.store.compaction import Compactor
 from hareline.storage.store.content_store import JournalContentStore
-from hareline.storage.store.divided import DurableTransaction, Transactions
 from hareline.storage.store.large_bodies import LargeBodies
-from hareline.storage.store.ledger import DurableLedger, Gathered
+from hareline.storage.store.ledger import DurableLedger, DurableTransaction, Gathered
 from hareline.storage.store.liveness import Liveness
 from hareline.storage.store.pinned import PinnedPlaces
 from hareline.storage.store.sequences import DurableSequences
@@ -116,7 +115,6 @@ class DurableStore(MessageStore):
         "_spool",
         "_sync_interval_s",
         "_syncer",
-        "_transactions",
         "_wait_count",
         "_waiters",
         "_writer",
@@ -172,16 +170,11 @@ class DurableStore(MessageStore):
         self._retention = Retention(files, directory, retention_age_s, retention_bytes)
         self._gathered = Gathered(self, self._liveness, bodies)
         self._ledgers = self._gathered.by_id
-        self._transactions = Transactions(self._gathered)
         self._compactor = Compactor(
             files, directory, syncer, self._liveness, self._ledgers, self._next_batch, report
         )
         self._builder = BatchBuilder(
-            self._writer,
-            self._gathered,
-            self._transactions,
-            self._compactor,
-            keeps_settled=self._retention.is_on,
+            self._writer, self._gathered, self._compactor, keeps_settled=self._retention.is_on
         )
         self._writing: Write | None = None
         self._freed: list[Freed] = []  # by the batch that is being written
@@ -276,7 +269,7 @@ class DurableStore(MessageStore):
         if self._waiters and (self._waiters[0][0] <= self.durable_ticket or self.failure):
             self._call_waiters()
         if self.failure:
-            self._drop_gathered()
+            self._gathered.clear()
         elif (self._gathered.ledgers or self._waiters or self._has_upkeep) and not self._lingers():
             self._write()
         return self.is_behind
@@ -327,7 +320,7 @@ class DurableStore(MessageStore):
         self.ask_for_turn()
 
     def begin_transaction(self) -> DurableTransaction:
-        return self._transactions.begin()
+        return self._gathered.begin_transaction()
 
     @property
     def is_behind(self) -> bool:
@@ -383,7 +376,7 @@ class DurableStore(MessageStore):
         return (
             compactor.is_due
             or (self._liveness.has_dead and not compactor.is_active)
-            or self._transactions.is_commit_due
+            or self._gathered.is_commit_due
         )
 
     def _write(self, *, is_first: bool = False, is_last: bool = False) -> None:
@@ -444,7 +437,7 @@ class DurableStore(MessageStore):
     def _after_batch(self) -> None:
         """The disk is idle: call what waited, and arrange for the next batch."""
         self._call_waiters()
-        if not (self._is_closing or self._transactions.unwritten):
+        if not (self._is_closing or self._gathered.unwritten):
             self._compactor.consider(has_room=not self._is_full)
         if self._gathered.ledgers or self._waiters or self._has_upkeep:
             self._next_batch()
@@ -537,11 +530,7 @@ class DurableStore(MessageStore):
             return
         self.failure = text
         self._compactor.close()
-        self._drop_gathered()
+        self._gathered.clear()
         self._on_failure(text)
         self.refuse(text)
         self._call_waiters()
-
-    def _drop_gathered(self) -> None:
-        self._gathered.clear()
-        self._transactions.held = []

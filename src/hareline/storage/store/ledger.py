@@ -1,19 +1,31 @@
 """One durable queue's part of the durable store: what has happened to its entries.
 
 The queue calls in here for every entry; nothing is encoded until ``storage.store.batch`` takes what
-has gathered. Acks of consecutive deliveries are one run, extended by one addition each.       [hot]
+has gathered. Acks of consecutive deliveries are one run, extended by one addition each.
+
+A transaction may take several turns, and so several batches. Each batch with entries of an
+unfinished one names them in a PART record, and the last says COMMIT: without it a start drops them
+all. Settlements and sequences are held until then. No compaction begins meanwhile, so the segments
+of held runs stay what they are.                                                               [hot]
 """
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from hareline.storage.interface import SPOOLED, MessageStore, QueueLedger, StoredEntry
+from hareline.storage.interface import (
+    SPOOLED,
+    MessageStore,
+    QueueLedger,
+    StoredEntry,
+    StoreTransaction,
+)
 from hareline.storage.journal.format.positions import OFFSET_BITS
+from hareline.storage.journal.format.records import RUN
 from hareline.storage.store.liveness import Liveness, SegmentBooks
-from hareline.storage.store.sequences import GatheredSequences
+from hareline.storage.store.sequences import GatheredSequences, HeldSequences
 from hareline.storage.store.state import RecoveredQueue
 
 if TYPE_CHECKING:
@@ -32,33 +44,36 @@ _QUICK_TICKETS: Final = 16  # a COVER that was used up within so many batches wa
 _NO_SEGMENT: Final = -2  # not one of any position, TRANSIENT and UNWRITTEN included
 _NO_OFFSET: Final = -1
 
-#: (ledger, entry): a transaction wants this unwritten entry written, though it is settled
-KeepUnwritten = Callable[["DurableLedger", StoredEntry], None]
+#: Settled entries: the segment that is their home, the first offset, and the one behind the last.
+SettledRun = tuple[int, int, int]
 
 
 class Gathered:
-    """The ledgers that have something for the next batch, and what they need of the store.
+    """What waits for the next batch, and what its ledgers and transactions need of the store.
 
-    ``by_id``: every ledger that is not forgotten. ``deleted``: those of queues that are deleted, of
-    which the journal is still to give up what it has. ``new_bytes``: octets of the contents that
-    were added since the last batch, as far as they are counted. ``keep_unwritten``: set while the
-    work of a transaction is done, which has to be told of entries that settle before they are
-    written.
-    ``first_uncommitted``: the lowest offset of a ledger that an unfinished transaction has added,
-    or one whose end is not durable; None if there is none.
+    ``ledgers``: those with something for the batch. ``by_id``: every ledger that is not forgotten.
+    ``deleted``: those of queues that are deleted, of which the journal is still to give up what it
+    has. ``new_bytes``: octets of the contents that were added since the last batch, as far as they
+    are counted.
+
+    ``transaction``: the one whose work is being done. ``unwritten``: by number, those that are
+    unfinished, or whose COMMIT is not written. ``held``: what finished ones have settled.
     """
 
     __slots__ = (
+        "_ending",
+        "_transaction_count",
         "bodies",
         "by_id",
         "deleted",
-        "first_uncommitted",
-        "keep_unwritten",
+        "held",
         "ledgers",
         "liveness",
         "new_bytes",
         "sequences",
         "store",
+        "transaction",
+        "unwritten",
     )
 
     def __init__(
@@ -71,9 +86,42 @@ class Gathered:
         self.new_bytes = 0
         self.by_id: dict[int, DurableLedger] = {}
         self.deleted: list[DurableLedger] = []
-        self.keep_unwritten: KeepUnwritten | None = None
-        self.first_uncommitted: Callable[[DurableLedger], int | None] = lambda _: None
         self.sequences = GatheredSequences(store)
+        self.transaction: DurableTransaction | None = None
+        self.unwritten: dict[int, DurableTransaction] = {}
+        self.held: list[HeldRuns] = []
+        self._transaction_count = 0
+        self._ending: list[tuple[int, dict[DurableLedger, int]]] = []  # ticket, first offsets
+
+    def begin_transaction(self) -> DurableTransaction:
+        """Return a new one, with the next number."""
+        self._transaction_count += 1
+        transaction = DurableTransaction(self._transaction_count, self)
+        self.unwritten[transaction.number] = transaction
+        return transaction
+
+    def end_with(self, transaction: DurableTransaction, ticket: int) -> None:
+        """The batch with this ticket says COMMIT: from then on its entries survive a crash."""
+        del self.unwritten[transaction.number]
+        self._forget_ended()
+        self._ending.append((ticket, transaction.firsts))
+
+    def first_uncommitted(self, ledger: DurableLedger) -> int | None:
+        """The lowest offset that a transaction has added whose end is not durable, or None."""
+        self._forget_ended()
+        added = [transaction.firsts for transaction in self.unwritten.values()]
+        added += [firsts for _, firsts in self._ending]
+        return min([firsts[ledger] for firsts in added if ledger in firsts], default=None)
+
+    def _forget_ended(self) -> None:
+        if self._ending:
+            durable = self.store.durable_ticket
+            self._ending = [each for each in self._ending if each[0] > durable]
+
+    @property
+    def is_commit_due(self) -> bool:
+        """True if there is something to write of finished transactions, though of no ledger."""
+        return bool(self.held) or any(one.is_finished for one in self.unwritten.values())
 
     def count_new_bytes(self) -> None:
         """Add to ``new_bytes`` what was added since this was last called."""
@@ -83,8 +131,9 @@ class Gathered:
             ledger.counted = len(ledger.added)
 
     def clear(self) -> None:
-        """Forget what has gathered in all ledgers."""
+        """Forget what has gathered in all ledgers, and what finished transactions have settled."""
         self.new_bytes = 0
+        self.held = []
         self.sequences.clear()
         ledgers, self.ledgers = self.ledgers, []
         for ledger in ledgers:
@@ -246,7 +295,7 @@ class DurableLedger(QueueLedger):
         self.books = JournalBooks(queue_id, gathered.liveness)
         self.added: list[StoredEntry] = []
         self.counted = 0
-        self.runs: list[tuple[int, int, int]] = []
+        self.runs: list[SettledRun] = []
         self.moved_runs: list[tuple[int, int]] = []
         self.returned: list[StoredEntry] = []
         self._run_segment = _NO_SEGMENT
@@ -284,8 +333,8 @@ class DurableLedger(QueueLedger):
             self._run_end = offset + 1
         elif 0 < position < SPOOLED:
             self._begin_run(offset, position)
-        elif position < 0 and self._gathered.keep_unwritten is not None:
-            self._gathered.keep_unwritten(self, entry)
+        elif position < 0 and self._gathered.transaction is not None:
+            self._gathered.transaction.keep(self, entry)
 
     def hold_for_dead_letter(self, entry: StoredEntry) -> None:
         if entry.message.position < 0 and not self.is_forgotten:
@@ -379,9 +428,7 @@ class DurableLedger(QueueLedger):
             self._run_segment = _NO_SEGMENT
             self._run_end = _NO_OFFSET
 
-    def take_runs(
-        self, runs: list[tuple[int, int, int]], moved_runs: list[tuple[int, int]]
-    ) -> None:
+    def take_runs(self, runs: list[SettledRun], moved_runs: list[tuple[int, int]]) -> None:
         """These entries are settled with the next batch."""
         if (runs or moved_runs) and (self.is_gathered or self._gather()):
             self.runs += runs
@@ -456,6 +503,158 @@ class DurableLedger(QueueLedger):
 
     def __repr__(self) -> str:
         return f"<Ledger of {self.name!r} ({self.queue_id})>"
+
+
+class HeldRuns:
+    """Settled entries of one queue whose home is one segment, as they will be written.
+
+    There may be as many runs as entries, so the work is done while the transaction gathers them:
+    ``triples`` has queue id, first offset and count of each, ``packed`` the same as octets.
+    ``count``: of the entries.
+    """
+
+    __slots__ = ("count", "home", "ledger", "packed", "triples")
+
+    def __init__(self, ledger: DurableLedger, home: int) -> None:
+        self.ledger = ledger
+        self.home = home
+        self.count = 0
+        self.triples = array("Q")
+        self.packed: list[bytes] = []
+
+    def add(self, first: int, end: int) -> None:
+        fields = (self.ledger.queue_id, first, end - first)
+        self.count += end - first
+        self.triples.extend(fields)
+        self.packed.append(RUN.pack(*fields))
+
+    def runs(self) -> list[tuple[int, int]]:
+        """First offset and end of each."""
+        firsts, counts = self.triples[1::3], self.triples[2::3]
+        return [(first, first + count) for first, count in zip(firsts, counts, strict=True)]
+
+
+class DurableTransaction(StoreTransaction):
+    """``parts``: entries it has added and no PART record names yet: queue id, first offset, count.
+
+    ``firsts``: the lowest offset it has added to each ledger, whose entries come in order.
+    ``is_divided``: there are PART records. ``is_finished``: the next batch says COMMIT if so.
+    """
+
+    __slots__ = (
+        "_gathered",
+        "_held",
+        "_kept",
+        "_marks",
+        "_moved",
+        "_sequences",
+        "firsts",
+        "is_divided",
+        "is_finished",
+        "number",
+        "parts",
+    )
+
+    def __init__(self, number: int, gathered: Gathered) -> None:
+        self.number = number
+        self._gathered = gathered
+        self._marks: dict[DurableLedger, tuple[int, int, int]] = {}
+        self._held: dict[tuple[DurableLedger, int], HeldRuns] = {}
+        self._moved: list[tuple[DurableLedger, list[tuple[int, int]]]] = []
+        self._kept: list[tuple[DurableLedger, StoredEntry]] = []
+        self.firsts: dict[DurableLedger, int] = {}
+        self._sequences: HeldSequences = {}
+        self.parts: list[tuple[int, int, int]] = []
+        self.is_divided = False
+        self.is_finished = False
+
+    def enter(self) -> None:
+        self._gathered.transaction = self
+        self._gathered.sequences.held = self._sequences
+        for ledger in self._gathered.ledgers:
+            ledger.close_run()
+            self._marks[ledger] = (len(ledger.added), len(ledger.runs), len(ledger.moved_runs))
+
+    def note_first(self, ledger: DurableLedger, offset: int) -> None:
+        """An entry of this offset, or several from it on, belong to this transaction."""
+        self.firsts[ledger] = min(offset, self.firsts.get(ledger, offset))
+
+    def leave(self) -> None:
+        self._gathered.transaction = None
+        self._gathered.sequences.held = None
+        marks, self._marks = self._marks, {}
+        for ledger in self._gathered.ledgers:
+            added, runs, moved_runs = marks.get(ledger, (0, 0, 0))
+            if len(ledger.added) > added:
+                self.note_first(ledger, ledger.added[added].offset)
+                self.parts += runs_of(ledger.queue_id, ledger.added[added:])
+            ledger.close_run()
+            if len(ledger.runs) > runs:
+                for home, first, end in joined(ledger.runs[runs:]):
+                    held = self._held.get((ledger, home))
+                    if held is None:
+                        held = self._held[ledger, home] = HeldRuns(ledger, home)
+                    held.add(first, end)
+                del ledger.runs[runs:]
+            if len(ledger.moved_runs) > moved_runs:
+                self._moved.append((ledger, ledger.moved_runs[moved_runs:]))
+                del ledger.moved_runs[moved_runs:]
+
+    def keep(self, ledger: DurableLedger, entry: StoredEntry) -> None:
+        """Have this entry written, though it is settled before.
+
+        A crash that undoes the transaction must bring it back.
+        """
+        ledger.hold_for_dead_letter(entry)
+        self._kept.append((ledger, entry))
+
+    def finish(self) -> None:
+        self.is_finished = True
+        for ledger, entry in self._kept:
+            ledger.release_hold(entry)
+        self._kept = []
+        self._gathered.held += self._held.values()
+        self._held = {}
+        for ledger, moved_runs in self._moved:
+            ledger.take_runs([], moved_runs)
+        self._moved = []
+        for sequence, sequences in self._sequences.items():
+            sequences.release(sequence)
+        self._sequences.clear()
+        if not self.is_divided:  # all of it is in the batch that gathers now
+            self._gathered.unwritten.pop(self.number, None)
+        self._gathered.store.ask_for_turn()
+
+
+def joined(runs: list[SettledRun]) -> list[SettledRun]:
+    """Sort the runs, of which there is one at least; adjacent ones become one."""
+    runs.sort()
+    result = []
+    home, first, end = runs[0]
+    for next_home, next_first, next_end in runs[1:]:
+        if next_first == end and next_home == home:
+            end = next_end
+            continue
+        result.append((home, first, end))
+        home, first, end = next_home, next_first, next_end
+    result.append((home, first, end))
+    return result
+
+
+def runs_of(queue_id: int, entries: list[StoredEntry]) -> list[tuple[int, int, int]]:
+    """Return queue id, first offset and count of entries, in the order they were added in."""
+    first, last = entries[0].offset, entries[-1].offset
+    if last - first + 1 == len(entries):
+        return [(queue_id, first, len(entries))]
+    runs: list[tuple[int, int, int]] = []
+    end = first
+    for entry in entries:
+        if entry.offset != end:
+            runs.append((queue_id, first, end - first))
+            first = entry.offset
+        end = entry.offset + 1
+    runs.append((queue_id, first, end - first))
+    return runs
 
 
 def _within(offsets: Mapping[int, object], first: int, end: int) -> list[int]:

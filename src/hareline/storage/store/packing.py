@@ -1,4 +1,4 @@
-"""New entries and their messages as MESSAGE records, packed one behind the other.
+"""Records of a batch, packed one behind the other: new entries and their messages, and all else.
 
 Each entry is looked at once, and a record has one checksum. Of a message only ``position`` is set,
 so what was packed can be taken back (``unpack``) and packed for a new segment.                [hot]
@@ -13,7 +13,12 @@ from zlib import crc32
 
 from hareline.message import UNWRITTEN, LargeBody, Message
 from hareline.storage.interface import StoredEntry
-from hareline.storage.journal.format.frame import MESSAGE, RECORD_PREFIX
+from hareline.storage.journal.format.frame import (
+    MESSAGE,
+    RECORD_OVERHEAD,
+    RECORD_PREFIX,
+    encode_record,
+)
 from hareline.storage.journal.format.message import (
     DELIVERY_COUNT_MAX,
     ENTRY,
@@ -56,19 +61,20 @@ class TakenEntries:
 
 
 class Packer:
-    """``parts``: the records, to be written one after the other; ``octets`` of all of them.
+    """``parts``: the records, to be written one after the other; ``octets`` and number of them.
 
     ``large``: bodies in files that records refer to, and the entries of each record.
     ``keeps_settled``: see ``BatchBuilder``.
     """
 
-    __slots__ = ("_seed", "_start", "keeps_settled", "large", "octets", "parts")
+    __slots__ = ("_seed", "_start", "keeps_settled", "large", "octets", "parts", "records")
 
     def __init__(self, *, keeps_settled: bool) -> None:
         self.keeps_settled = keeps_settled
         self._start = self._seed = 0
         self.parts: list[bytes] = []
         self.octets = 0
+        self.records = 0
         self.large: list[tuple[LargeBody, list[EntryFields]]] = []
 
     def begin(self, start: int, seed: int) -> None:
@@ -77,12 +83,27 @@ class Packer:
         self._seed = seed
         self.parts = []
         self.octets = 0
+        self.records = 0
         self.large = []
+
+    def add(self, kind: int, payload: bytes) -> None:
+        """Add a record that is no message."""
+        self.parts += encode_record(kind, (payload,), self._seed)
+        self.octets += RECORD_OVERHEAD + len(payload)
+        self.records += 1
+
+    def add_body(self, body: bytes) -> int:
+        """Add a record from its kind and payload in one; returns its position."""
+        position = self._start + self.octets
+        self.parts += (RECORD_PREFIX.pack(len(body), crc32(body, self._seed)), body)
+        self.octets += _PREFIX_SIZE + len(body)
+        self.records += 1
+        return position
 
     def pack(self, taken: TakenEntries, others: Others, limit: int) -> list[StoredEntry]:
         """Pack the entries behind what is packed already; leave out what need not be written.
 
-        Returns those that have to wait, since there are more than ``limit`` octets before them.
+        Returns those that have to wait, since more than ``limit`` octets of others come before.
         """
         ledger, entries = taken.ledger, taken.entries
         leaving = ledger.leaving
@@ -90,7 +111,7 @@ class Packer:
         one_entry = ledger.queue_id << _QUEUE_ID_SHIFT | _ONE_ENTRY
         parts, seed = self.parts, self._seed
         position = self._start + self.octets
-        last_position = self._start + limit
+        last_position = position + limit
         pack_head, pack_prefix, prefix_size = _PLAIN_HEAD.pack, RECORD_PREFIX.pack, _PREFIX_SIZE
         address = None
         address_octets = b""
@@ -160,6 +181,7 @@ class Packer:
             entries = [each for each in entries if each.state != SETTLED or each.offset in leaving]
         taken.entries = entries
         taken.new_end = last_new + 1
+        self.records += len(entries)
         self.octets = position - self._start
         return rest
 

@@ -21,7 +21,7 @@ from hareline.storage.journal.format.records import (
     decode_part,
 )
 from hareline.storage.memory import MemoryStore
-from hareline.storage.store.divided import DurableTransaction
+from hareline.storage.store.ledger import DurableTransaction
 from tests.support.store_stand import FakeEntry, Reopened, StoreStand, persistent
 
 

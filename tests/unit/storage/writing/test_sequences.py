@@ -14,7 +14,7 @@ from hareline.storage.journal.format.records import (
     decode_commit,
     decode_producers,
 )
-from hareline.storage.store.divided import DurableTransaction
+from hareline.storage.store.ledger import DurableTransaction
 from tests.support.segments import Listener, read_all
 from tests.support.store_stand import JOURNAL, FakeEntry, Reopened, StoreStand, persistent
 

@@ -46,52 +46,21 @@ from hareline.storage.journal.format.records import (
     decode_settle,
 )
 from hareline.storage.journal.reader import ReadBatch
-from hareline.storage.recovery.assembly import LiveEntries
+from hareline.storage.recovery.assembly import LiveEntries, QueueTraces
 from hareline.storage.recovery.queue_contents import EXPIRES, LEVEL_SHIFT, SIZE_MASK, KnownQueue
-from hareline.storage.recovery.traces import QueueTraces
 
 _SINGLE: Final = struct.Struct("<BQHIQIIQHB")  # MESSAGE_HEAD and one ENTRY
 
-
 #: The most that ``max_producers`` of a virtual host may be; what is less is enforced by the broker.
 PRODUCERS_MAX: Final = 100_000
-
-
-class ProducerScan:
-    """Highest sequences of producers; the latest record counts: one may have begun again.
-
-    ``found``: by virtual host and producer id, in the order in which they were last accepted from.
-    """
-
-    __slots__ = ("found",)
-
-    def __init__(self) -> None:
-        self.found: dict[str, OrderedDict[bytes, ProducerSequence]] = {}
-
-    def take(self, _position: int, payload: memoryview) -> None:
-        """Take the next record. Raises MalformedRecord."""
-        producers = decode_producers(payload)
-        vhost = producers.vhost.decode("utf-8", "surrogateescape")
-        by_id = self.found.get(vhost)
-        if by_id is None or producers.is_whole:
-            by_id = self.found[vhost] = OrderedDict()
-        for producer_id, sequence, used_ms in producers.sequences:
-            known = by_id.get(producer_id)
-            if known is None:
-                known = by_id[producer_id] = ProducerSequence(producer_id)
-                if len(by_id) > PRODUCERS_MAX:
-                    by_id.popitem(last=False)
-            else:
-                by_id.move_to_end(producer_id)
-            known.highest = known.written = sequence
-            known.used_ms = used_ms
 
 
 class LiveEntryScan:
     """One pass: ``take`` every batch, then ``finish``.
 
     ``queues``: those there are, by id; entries of others are dead. ``totals``: segment number to
-    the number of entries in its MESSAGE records. ``producers``: their highest sequences.
+    the number of entries in its MESSAGE records. ``producers``: by virtual host and producer id
+    the highest sequences, in the order in which they were last accepted from.
     """
 
     def __init__(self, queues: Mapping[int, KnownQueue]) -> None:
@@ -101,7 +70,7 @@ class LiveEntryScan:
         self._expiring_count = 0  # in queues whose entries do not all become objects
         self._parts: dict[int, list[Run]] = {}  # of transactions that may have no COMMIT
         self.totals: dict[int, int] = {}
-        self.producers = ProducerScan()
+        self.producers: dict[str, OrderedDict[bytes, ProducerSequence]] = {}
         self._takers = {
             SETTLE: self._take_settle,
             RETURN: self._take_return,
@@ -110,7 +79,7 @@ class LiveEntryScan:
             CHECKPOINT: self._take_checkpoint,
             PART: self._take_part,
             COMMIT: self._take_commit,
-            PRODUCERS: self.producers.take,
+            PRODUCERS: self._take_producers,
         }
 
     # ------------------------------------------------------------ taking
@@ -228,6 +197,24 @@ class LiveEntryScan:
     def _take_commit(self, _position: int, payload: memoryview) -> None:
         for number in decode_commit(payload):
             self._parts.pop(number, None)
+
+    def _take_producers(self, _position: int, payload: memoryview) -> None:
+        """The latest record counts: a producer may have begun again."""
+        producers = decode_producers(payload)
+        vhost = producers.vhost.decode("utf-8", "surrogateescape")
+        by_id = self.producers.get(vhost)
+        if by_id is None or producers.is_whole:
+            by_id = self.producers[vhost] = OrderedDict()
+        for producer_id, sequence, used_ms in producers.sequences:
+            known = by_id.get(producer_id)
+            if known is None:
+                known = by_id[producer_id] = ProducerSequence(producer_id)
+                if len(by_id) > PRODUCERS_MAX:
+                    by_id.popitem(last=False)
+            else:
+                by_id.move_to_end(producer_id)
+            known.highest = known.written = sequence
+            known.used_ms = used_ms
 
     def _void(self, position: int) -> None:
         """Forget what records before this position say was delivered."""

@@ -122,7 +122,7 @@ class JournalRecovery:
         found = scan.finish()
         state.queues = found.queues
         state.settled = found.settled
-        state.producers = scan.producers.found
+        state.producers = scan.producers
         state.interrupted = sorted(found.interrupted)
         self.contents = found.contents
         self._reports.on_all_read(found.contents)

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import pytest
 
-from hareline.storage.journal.format.frame import MalformedRecord
+from hareline.storage.journal.format.frame import PRODUCERS, MalformedRecord
 from hareline.storage.journal.format.records import KeptSequence
+from hareline.storage.journal.reader import ReadBatch
 from hareline.storage.recovery import live_entries
-from hareline.storage.recovery.live_entries import ProducerScan
+from hareline.storage.recovery.live_entries import LiveEntryScan
 from tests.support.encoders import encode_producers
+
+
+def batch(payload: bytes) -> ReadBatch:
+    return ReadBatch(0, 0, 0, 0, True, [(0, PRODUCERS, memoryview(payload))])
 
 
 def taken(*records: tuple[bytes, bool, dict[bytes, int]]) -> dict[str, dict[bytes, int]]:
     """Virtual host, whether whole, sequences; what is found, in its order."""
-    scan = ProducerScan()
+    scan = LiveEntryScan({})
     for vhost, is_whole, sequences in records:
         kept = [KeptSequence(each, number, 1000 + number) for each, number in sequences.items()]
-        scan.take(0, memoryview(encode_producers(vhost, is_whole, kept)))
-    for by_id in scan.found.values():
+        scan.take(batch(encode_producers(vhost, is_whole, kept)))
+    for by_id in scan.producers.values():
         for producer_id, known in by_id.items():
             assert known.producer_id == producer_id
             assert known.used_ms == 1000 + known.highest
@@ -25,7 +30,7 @@ def taken(*records: tuple[bytes, bool, dict[bytes, int]]) -> dict[str, dict[byte
             assert known.ticket == known.hold_count == 0
     return {
         vhost: {producer_id: known.highest for producer_id, known in by_id.items()}
-        for vhost, by_id in scan.found.items()
+        for vhost, by_id in scan.producers.items()
     }
 
 
@@ -53,4 +58,4 @@ def test_there_are_no_more_than_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_octets_that_are_no_such_record_are_refused() -> None:
     with pytest.raises(MalformedRecord):
-        ProducerScan().take(0, memoryview(b"\x00\x01/x"))
+        LiveEntryScan({}).take(batch(b"\x00\x01/x"))

@@ -134,9 +134,9 @@ def test_any_operation_of_the_disk_may_be_the_last(
     store = machine.store
     print(
         f"{watcher.count} crashes, {store.freed_segments} segments freed, "
-        f"{store.moved_bytes} octets moved, {store.forwarded_bytes} forwarded"
+        f"{store._compactor.moved_bytes} octets moved, {store._builder.forwarded_bytes} forwarded"
     )
     assert store.freed_segments
-    assert store.moved_bytes
+    assert store._compactor.moved_bytes
     assert not machine.failures
     assert not machine.reports

@@ -183,6 +183,29 @@ class StoreStand:
     def moves(self) -> dict[int, Moves]:
         return self.store._liveness.moves
 
+    @property
+    def written_bytes(self) -> int:
+        """Octets of all batches of this run."""
+        return self.store._writer.written_bytes
+
+    @property
+    def syncs(self) -> int:
+        return self.store._writer.syncs
+
+    @property
+    def moved_bytes(self) -> int:
+        """Octets that compaction wrote again."""
+        return self.store._compactor.moved_bytes
+
+    @property
+    def forwarded_bytes(self) -> int:
+        """Octets of what freed segments said and had to be written again."""
+        return self.store._builder.forwarded_bytes
+
+    @property
+    def segment_count(self) -> int:
+        return len(self.store._liveness.segments)
+
     def source(self) -> int:
         """The segment that is being compacted, 0 for none."""
         return self.store._compactor.source

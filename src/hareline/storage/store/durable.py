@@ -343,31 +343,6 @@ class DurableStore(MessageStore):
         writer, liveness = self._writer, self._liveness
         return PinnedPlaces(directory, large_directory, writer, liveness, self._next_batch)
 
-    # ------------------------------------------------------------------ counters
-
-    @property
-    def written_bytes(self) -> int:
-        """Octets of all batches of this run."""
-        return self._writer.written_bytes
-
-    @property
-    def moved_bytes(self) -> int:
-        """Octets that compaction wrote again."""
-        return self._compactor.moved_bytes
-
-    @property
-    def forwarded_bytes(self) -> int:
-        """Octets of what freed segments said and had to be written again."""
-        return self._builder.forwarded_bytes
-
-    @property
-    def syncs(self) -> int:
-        return self._writer.syncs
-
-    @property
-    def segment_count(self) -> int:
-        return len(self._liveness.segments)
-
     # ------------------------------------------------------------------ one batch
 
     @property

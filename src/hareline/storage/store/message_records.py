@@ -43,11 +43,6 @@ _ENTRY_SIZE: Final = ENTRY.size
 EntryFields = tuple[int, int, int, int]
 
 
-def is_plain(message: Message) -> bool:
-    """True if its record has neither flags nor options."""
-    return message.extras is None and not message.address.blind_keys
-
-
 def options_of(message: Message) -> tuple[int, bytes]:
     """Flags and optional parts of its record, in the order of the format."""
     flags = 0

@@ -64,7 +64,7 @@ def test_none_is_freed_before_a_pinned_one_whose_records_were_moved() -> None:
     stand.settle(1, [entry for entry in entries if entry not in kept])
     stand.turn()
     stand.settle_down()
-    assert stand.store.moved_bytes > 0
+    assert stand.moved_bytes > 0
     assert {place >> OFFSET_BITS for place in before.places} <= segments(stand)
     now = places.pin(positions(kept))
     assert list(now.places) != list(before.places)

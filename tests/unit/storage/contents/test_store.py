@@ -106,7 +106,7 @@ def test_what_is_on_its_way_to_the_disk_is_read_from_memory() -> None:
 def test_only_so_many_files_are_open() -> None:
     stand = StoreStand(segment_bytes=2048)
     entries = stand.entries(1, 1, bytes(1000))
-    while stand.store.segment_count < OPEN_MAX + 10:
+    while stand.segment_count < OPEN_MAX + 10:
         entries += stand.entries(1, 1, bytes(1000))
         stand.turn()
     content_store = content_store_of(stand)

@@ -46,9 +46,9 @@ def moved_records(stand: StoreStand) -> list[Any]:
 
 def test_one_old_entry_does_not_pin_the_journal() -> None:
     stand, entry = pinned()
-    assert stand.store.segment_count <= 2
+    assert stand.segment_count <= 2
     assert stand.store.freed_segments > 4
-    assert stand.store.moved_bytes < 200
+    assert stand.moved_bytes < 200
     assert stand.store.content_store is not None
     assert stand.store.content_store.read(entry.message.position).body == b"old and unacked"
     stand.crash()
@@ -77,8 +77,8 @@ def test_a_segment_that_dies_while_it_is_compacted_is_freed_without_any_further_
     stand.settle(1, entries[180::2])
     come_to_rest()
     assert stand.source() == 0
-    assert stand.store.moved_bytes == 0
-    assert stand.store.segment_count == 1
+    assert stand.moved_bytes == 0
+    assert stand.segment_count == 1
 
 
 def test_a_moved_entry_keeps_its_position_and_can_be_settled_by_it() -> None:
@@ -115,10 +115,10 @@ def test_an_entry_is_moved_again_and_again_and_found_every_time() -> None:
     for _ in range(12):
         stand.settle(1, fill(stand, 120))
         stand.turn()
-    assert stand.store.moved_bytes > 3 * len(entry.message.content)
+    assert stand.moved_bytes > 3 * len(entry.message.content)
     assert stand.store.content_store is not None
     assert stand.store.content_store.read(entry.message.position).body == b"old"
-    assert stand.store.segment_count <= 3
+    assert stand.segment_count <= 3
     stand.settle(1, [entry])
     stand.turn()
     stand.settle(1, fill(stand, 120))
@@ -214,8 +214,8 @@ def test_extra_writing_is_bounded_by_what_is_freed() -> None:
         kept += entries[:1]
         stand.settle(1, entries[1:])
         stand.turn()
-    assert stand.store.moved_bytes <= stand.store.freed_segments * 8192 // 2
-    assert stand.store.segment_count * 8192 < 4 * len(kept) * 300 + 3 * 8192
+    assert stand.moved_bytes <= stand.store.freed_segments * 8192 // 2
+    assert stand.segment_count * 8192 < 4 * len(kept) * 300 + 3 * 8192
     stand.crash()
     assert list(stand.reopen().found[1]) == [entry.offset for entry in kept]
 
@@ -261,7 +261,7 @@ def test_a_crash_in_the_middle_loses_nothing_and_the_compaction_goes_on(steps: i
     del expected[3]
     once_more = again.reopen()
     assert once_more.bodies(1) == expected
-    assert once_more.store.segment_count <= 3
+    assert once_more.segment_count <= 3
 
 
 def test_a_segment_that_cannot_be_read_back_is_told_and_stays() -> None:
@@ -306,7 +306,7 @@ def test_an_emptied_segment_does_not_outlive_what_says_that_its_entries_are_sett
     stand = StoreStand(segment_bytes=8192)
     stand.liveness().forward_limit_bytes = 0  # any segment that must say something again waits
     old = fill(stand, 24)
-    while stand.store.segment_count < 2:
+    while stand.segment_count < 2:
         old += fill(stand, 4)
     entry = stand.entry(2, persistent(b"moved, then settled"))
     stand.settle(1, old[:2])

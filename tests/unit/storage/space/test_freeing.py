@@ -17,11 +17,11 @@ def segments(stand: StoreStand) -> list[int]:
 def fill(stand: StoreStand, queue_id: int, segments_more: int) -> list[FakeEntry]:
     """Entries until so many more segments have begun; none of them lives in the last one."""
     entries: list[FakeEntry] = []
-    goal = stand.store.segment_count + segments_more
+    goal = stand.segment_count + segments_more
     while True:
         last = stand.entries(queue_id, 5, bytes(200))
         stand.turn()
-        if stand.store.segment_count >= goal:
+        if stand.segment_count >= goal:
             stand.settle(queue_id, last)
             stand.turn()
             return entries
@@ -79,7 +79,7 @@ def test_settles_in_a_freed_segment_are_said_again() -> None:
     stand.settle(2, middle)
     stand.turn()
     assert segments(stand) == [1, 3]
-    assert stand.store.forwarded_bytes > 0
+    assert stand.forwarded_bytes > 0
     stand.crash()
     again = stand.reopen()
     alive = [entry.offset for index, entry in enumerate(old) if index % 3]
@@ -152,7 +152,7 @@ def test_a_deleted_queue_frees_all_its_segments_in_pieces() -> None:
     stand.turn()
     freed = [decode_free(payload) for payload in stand.kinds(FREE)]
     assert max(map(len, freed)) == FREED_MAX
-    assert stand.store.segment_count <= 3
+    assert stand.segment_count <= 3
     stand.crash()
     assert list(stand.reopen(queue_ids=(2,)).found[2]) == [kept[0].offset]
 

@@ -300,12 +300,12 @@ def test_nothing_is_compacted_before_the_end(is_finished: bool) -> None:
         stand.turn()
     stand.settle(3, filler)
     stand.turn()
-    assert stand.store.moved_bytes == 0
+    assert stand.moved_bytes == 0
     assert stand.source() == 0
     if is_finished:
         transaction.finish()
         stand.settle_down()
-        assert stand.store.moved_bytes
+        assert stand.moved_bytes
     assert len(after_crash(stand).bodies(1)) == (12 if is_finished else 0)
 
 
@@ -328,7 +328,7 @@ def test_a_compaction_that_was_begun_before_goes_on_and_takes_what_is_settled_al
     transaction.leave()
     stand.settle_down()
     assert stand.source() == 0
-    assert stand.store.moved_bytes
+    assert stand.moved_bytes
     transaction.finish()
     stand.settle_down()
     assert not stand.failures

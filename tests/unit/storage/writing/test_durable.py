@@ -50,12 +50,12 @@ def test_what_comes_while_the_disk_is_busy_is_one_batch() -> None:
     store = stand.store
     stand.entry(1)
     store.write_pending()
-    syncs = store.syncs
+    syncs = stand.syncs
     for _ in range(10):
         stand.entry(1)
         store.write_pending()
     stand.settle_down()
-    assert store.syncs == syncs + 2
+    assert stand.syncs == syncs + 2
     assert store.durable_ticket == store.ticket - 1
 
 
@@ -111,7 +111,7 @@ class TestLingering:
     def test_settlements_wait_for_their_time(self, stand: StoreStand) -> None:
         entries = stand.entries(1, 3)
         stand.turn()
-        syncs = stand.store.syncs
+        syncs = stand.syncs
         for entry in entries:
             stand.settle(1, [entry])
             stand.turn()
@@ -120,7 +120,7 @@ class TestLingering:
         stand.syncer.step()
         stand.settle_down()
         assert stand.runs() == [(1, 0, 3)]
-        assert stand.store.syncs == syncs + 1
+        assert stand.syncs == syncs + 1
 
     def test_a_second_pause_follows_the_first(self, stand: StoreStand) -> None:
         entries = stand.entries(1, 2)
@@ -203,10 +203,10 @@ def test_a_ticket_with_nothing_in_it_is_durable_in_the_next_turn() -> None:
     store.when_durable(store.ticket, lambda: calls.append(1))
     assert stand.turns == 1  # and one is asked for
     assert calls == []
-    written = store.written_bytes
+    written = stand.written_bytes
     store.write_pending()
     assert calls == [1]
-    assert store.written_bytes == written
+    assert stand.written_bytes == written
 
 
 def test_a_ticket_whose_entries_are_all_settled_is_durable_at_once() -> None:
@@ -259,10 +259,10 @@ def test_a_callback_may_add_and_wait_again() -> None:
 
 def test_an_idle_turn_writes_nothing() -> None:
     stand = StoreStand()
-    before = stand.store.written_bytes
+    before = stand.written_bytes
     for _ in range(5):
         stand.turn()
-    assert stand.store.written_bytes == before
+    assert stand.written_bytes == before
 
 
 def test_publishers_pause_while_too_much_waits_for_the_disk() -> None:
@@ -289,16 +289,16 @@ def test_at_intervals_confirms_follow_the_write_and_a_sync_follows_in_time() -> 
     stand = StoreStand(sync="interval", sync_interval_ms=250)
     ticket = stand.store.ticket
     stand.entry(1)
-    before = stand.store.syncs
+    before = stand.syncs
     stand.turn()
     assert stand.store.durable_ticket == ticket
-    assert stand.store.syncs == before
+    assert stand.syncs == before
     assert [delay_s for delay_s, _ in stand.syncer.submitted] == [0.25]
     stand.entry(1)
     stand.turn()
     assert len(stand.syncer.submitted) == 1  # one sync for all that was written meanwhile
     stand.syncer.step()
-    assert stand.store.syncs == before + 1
+    assert stand.syncs == before + 1
     stand.crash()
     assert len(stand.reopen().bodies(1)) == 2
 
@@ -318,7 +318,7 @@ def test_never_synced_confirms_follow_the_write() -> None:
     stand.entry(1)
     stand.turn()
     assert stand.store.durable_ticket == ticket
-    assert stand.store.syncs == 0
+    assert stand.syncs == 0
 
 
 # ------------------------------------------------------------------ errors
@@ -459,7 +459,7 @@ def test_a_store_goes_on_after_many_restarts() -> None:
         again = stand.reopen()
         assert again.bodies(1) == expected
         stand = again
-    assert stand.store.segment_count <= 21  # a message each, and none is worth moving
+    assert stand.segment_count <= 21  # a message each, and none is worth moving
 
 
 def test_with_a_thread_everything_is_as_with_steps() -> None:

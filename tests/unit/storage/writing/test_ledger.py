@@ -350,7 +350,7 @@ def test_offsets_go_on_where_they_were_though_all_segments_that_had_them_are_gon
         stand.settle(1, entries)
         stand.turn()
     assert stand.store.freed_segments > 2
-    assert stand.store.segment_count == 1
+    assert stand.segment_count == 1
     stand.crash()
     again = stand.reopen()
     assert again.found[1] == {}

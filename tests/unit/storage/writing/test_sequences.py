@@ -170,7 +170,7 @@ def test_sequences_survive_the_segments_that_had_them() -> None:
         stand.settle(1, entries)
         stand.turn()
     assert stand.store.freed_segments > 3
-    assert stand.store.moved_bytes
+    assert stand.moved_bytes
     again = after_crash(stand)
     assert highest(again) == {b"old": 9}
     assert len(again.found[2]) == len(kept)

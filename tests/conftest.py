@@ -1,5 +1,6 @@
 """Options and hooks of the whole suite: how long property tests search, ``--row``, what compiled
-code cannot run, a quick collector, and results by group; and ``daemon``, a broker for a module.
+code cannot run, a quick collector, and results by group; and brokers: ``daemon`` is one process for
+a module, ``start_daemon`` and ``start_broker`` give a test its own, in a process and in a thread.
 
 Property tests look at the same examples in every run, under the profile "short"; `make acceptance`
 draws new ones, under "random", and `make fuzz` many, under "fuzz". A test whose examples are long,
@@ -12,7 +13,10 @@ from __future__ import annotations
 import gc
 import os
 import signal
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from tempfile import mkdtemp
 from typing import TYPE_CHECKING
 
 import pytest
@@ -22,9 +26,13 @@ from hareline.compiled import build
 from tests.support import results
 
 if TYPE_CHECKING:
+    import threading
+
     from xdist.remote import Producer
 
-    from tests.support.broker_process import BrokerProcess
+    from hareline.settings import Settings
+    from tests.support.broker_process import BrokerProcess, StartDaemon
+    from tests.support.broker_thread import BrokerThread, StartBroker
     from tests.support.side_by_side import DivisionScheduling
 
 # No deadline: on a shared machine it measures the neighbours.
@@ -102,6 +110,58 @@ def daemon(
     directory = tmp_path_factory.mktemp("daemon")
     with BrokerProcess(directory, *(mark.args if mark else ())) as running:
         yield running
+
+
+@pytest.fixture
+def start_daemon(tmp_path: Path) -> Iterator[StartDaemon]:
+    """``start_daemon(config_toml="", *flags)``; those still running at the end are stopped.
+
+    ``launcher``: a command that runs the daemon's in its place.
+    """
+    from tests.support.broker_process import BrokerProcess
+
+    with ExitStack() as running:
+
+        def start(
+            config_toml: str | None = "", *flags: str, launcher: Sequence[str] = ()
+        ) -> BrokerProcess:
+            directory = Path(mkdtemp(prefix="daemon-", dir=tmp_path))
+            daemon = BrokerProcess(directory, config_toml, flags)
+            daemon.launcher = launcher
+            return running.enter_context(daemon)
+
+        yield start
+
+
+@pytest.fixture
+def start_broker() -> Iterator[StartBroker]:
+    """``start_broker(settings=None, *, has_http=False)`` gives one in a thread of this process."""
+    from tests.support.broker_thread import broker_in_thread
+
+    with ExitStack() as running:
+
+        def start(settings: Settings | None = None, *, has_http: bool = False) -> BrokerThread:
+            return running.enter_context(broker_in_thread(settings, has_http=has_http))
+
+        yield start
+
+
+@pytest.fixture
+def durable(tmp_path: Path) -> Settings:
+    """Settings with a journal."""
+    from hareline.settings import Settings, Storage
+
+    return Settings(data_dir=tmp_path / "data", storage=Storage(kind="journal"))
+
+
+@pytest.fixture
+def disk_answers() -> Iterator[threading.Event]:
+    """While it is cleared, each sync of the journal hangs."""
+    from hareline.storage.journal.files import Files
+    from tests.support.hanging import hanging_while_cleared
+
+    with hanging_while_cleared(Files, "sync") as answers:
+        yield answers
 
 
 @pytest.hookimpl(optionalhook=True)

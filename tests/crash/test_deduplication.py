@@ -11,16 +11,14 @@ import contextlib
 import os
 import random
 import threading
-from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 from typing import Final
 
 import pytest
 from pamqp import body, commands, frame, header
 from pamqp.common import FieldTable
 
-from tests.support.broker_process import BrokerProcess
+from tests.support.broker_process import BrokerProcess, StartDaemon
 from tests.support.raw_client import RawClient
 from tests.support.waiting import wait_for
 
@@ -36,14 +34,13 @@ pytestmark = [pytest.mark.acceptance, pytest.mark.crash]
 
 
 @pytest.fixture
-def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
-    broker = BrokerProcess(tmp_path, CONFIG)
-    broker.start()
+def broker(start_daemon: StartDaemon) -> BrokerProcess:
+    """A daemon with the queue."""
+    broker = start_daemon(CONFIG)
     with RawClient((broker.host, broker.port)).open() as client:
         client.declare(QUEUE, durable=True)
         client.close()
-    yield broker
-    broker.kill()
+    return broker
 
 
 def octets_of(number: int, size: int) -> bytes:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Iterator
-from pathlib import Path
 from typing import ClassVar
 
 import pytest
 from pamqp import commands, frame, header
 from pamqp.body import ContentBody
 
-from hareline.settings import Settings, Storage
+from hareline.settings import Settings
 from hareline.storage.disk import opening
 from hareline.storage.journal.files import Files
 from tests.support.broker_thread import BrokerThread, broker_in_thread
@@ -48,11 +47,6 @@ def failing(monkeypatch: pytest.MonkeyPatch) -> Iterator[set[str]]:
     FailingFiles.failing.clear()
 
 
-@pytest.fixture
-def settings(tmp_path: Path) -> Settings:
-    return Settings(data_dir=tmp_path / "data", storage=Storage(kind="journal"))
-
-
 def opened(broker: BrokerThread) -> RawClient:
     return broker.client().open()
 
@@ -68,9 +62,9 @@ def publish(client: RawClient, *bodies: bytes) -> None:
 @pytest.mark.row("D8")
 @pytest.mark.parametrize("name", ["sync", "write"])
 def test_publishes_are_nacked_and_all_else_goes_on(
-    failing: set[str], settings: Settings, name: str
+    failing: set[str], durable: Settings, name: str
 ) -> None:
-    with broker_in_thread(settings) as broker:
+    with broker_in_thread(durable) as broker:
         client = opened(broker)
         client.declare("line", durable=True)
         client.select_confirms()
@@ -93,7 +87,7 @@ def test_publishes_are_nacked_and_all_else_goes_on(
             lambda it: it.context.vhosts["/"].queues["line"].unacked_count <= 1, "the acks"
         )
     failing.clear()
-    with broker_in_thread(settings) as broker:  # what was acknowledged last may come again
+    with broker_in_thread(durable) as broker:  # what was acknowledged last may come again
         client = opened(broker)
         count = client.ready_count("line")
         client.consume("line")
@@ -102,8 +96,8 @@ def test_publishes_are_nacked_and_all_else_goes_on(
 
 
 @pytest.mark.row("D8")
-def test_a_publisher_without_confirms_is_told_why(failing: set[str], settings: Settings) -> None:
-    with broker_in_thread(settings) as broker:
+def test_a_publisher_without_confirms_is_told_why(failing: set[str], durable: Settings) -> None:
+    with broker_in_thread(durable) as broker:
         client = opened(broker)
         client.declare("line", durable=True)
         failing.add("sync")
@@ -120,8 +114,8 @@ def test_a_publisher_without_confirms_is_told_why(failing: set[str], settings: S
 
 
 @pytest.mark.row("D6")
-def test_a_commit_that_cannot_be_kept_is_refused(failing: set[str], settings: Settings) -> None:
-    with broker_in_thread(settings) as broker:
+def test_a_commit_that_cannot_be_kept_is_refused(failing: set[str], durable: Settings) -> None:
+    with broker_in_thread(durable) as broker:
         client = opened(broker)
         client.declare("line", durable=True)
         client.call(commands.Tx.Select(), commands.Tx.SelectOk)
@@ -133,7 +127,7 @@ def test_a_commit_that_cannot_be_kept_is_refused(failing: set[str], settings: Se
         close = client.expect(commands.Channel.Close)
         assert "Input/output error" in close.reply_text
     failing.clear()
-    with broker_in_thread(settings) as broker:
+    with broker_in_thread(durable) as broker:
         client = opened(broker)
         assert client.ready_count("line") == 1
         client.consume("line")

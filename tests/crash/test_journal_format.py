@@ -12,6 +12,8 @@ from typing import Final
 
 import pytest
 
+from hareline.storage.definitions.schema import FILE_NAME
+from hareline.storage.definitions.sqlite import SqliteDefinitions
 from hareline.storage.journal.damage import Decision
 from hareline.storage.journal.files import Files
 from hareline.storage.journal.format.frame import MESSAGE
@@ -41,6 +43,7 @@ from hareline.storage.journal.format.records import (
 )
 from hareline.storage.journal.inspect import verify
 from hareline.storage.journal.reader import JournalReader
+from tests.support.broker_process import BrokerFailed, BrokerProcess
 from tests.support.segments import Listener, read_all
 
 FIXTURES: Final = Path(__file__).parent / "fixtures"
@@ -182,3 +185,17 @@ def test_a_newer_version_beside_its_own_is_refused_as_well(tmp_path: Path) -> No
     shutil.copyfile(newer, tmp_path / segment_name(9))
     with pytest.raises(UnsupportedVersion, match=segment_name(9)):
         JournalReader(Files(), directory, Listener())
+
+
+def test_a_broker_does_not_touch_a_journal_of_a_newer_build(tmp_path: Path) -> None:
+    broker = BrokerProcess(tmp_path)
+    directory = broker.data_dir / "journal"
+    directory.mkdir(parents=True)
+    SqliteDefinitions(broker.data_dir / FILE_NAME).close()
+    (path,) = Path(_journal(99, directory)).iterdir()
+    before = path.read_bytes()
+    with pytest.raises(BrokerFailed, match="journal format version 99; this build reads version 3"):
+        broker.start()
+    assert broker.process is not None
+    assert broker.process.returncode == 1
+    assert path.read_bytes() == before

@@ -1,19 +1,15 @@
-"""What fails: the disk's sync, which can be made to hang, and the wall clock, which can be set."""
+"""The wall clock of brokers of this process, which can be set."""
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from hareline import clock
 from hareline.management.api import nodes
-from hareline.settings import Settings, Storage
-from hareline.storage.journal.files import Files
-from tests.support.hanging import hanging_while_cleared
+from tests.support.broker_thread import BrokerThread, broker_in_thread
 
 
 class ShiftedTime:
@@ -38,14 +34,8 @@ def wall(monkeypatch: pytest.MonkeyPatch) -> ShiftedTime:
     return shifted
 
 
-@pytest.fixture
-def disk_answers() -> Iterator[threading.Event]:
-    """While it is cleared, each sync of the journal hangs."""
-    with hanging_while_cleared(Files, "sync") as answers:
-        yield answers
-
-
-@pytest.fixture
-def durable(tmp_path: Path) -> Settings:
-    """With a journal."""
-    return Settings(data_dir=tmp_path / "data", storage=Storage(kind="journal"))
+@pytest.fixture(scope="module")
+def broker() -> Iterator[BrokerThread]:
+    """A broker with default settings for the tests of a module."""
+    with broker_in_thread() as made:
+        yield made

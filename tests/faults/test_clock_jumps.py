@@ -14,7 +14,7 @@ from pamqp.heartbeat import Heartbeat
 
 from hareline.queues.policies import deadline_timer
 from hareline.settings import Settings
-from tests.support.api_broker import api_broker, api_settings
+from tests.support.api_broker import api_broker
 from tests.support.broker_thread import broker_in_thread
 from tests.support.raw_client import RawClient
 
@@ -130,7 +130,7 @@ def test_a_restart_after_it_has_all_messages(
 
 @pytest.mark.parametrize("days", [1, -1])
 def test_numbers_over_http_go_on(wall: ShiftedTime, days: int) -> None:
-    with api_broker(api_settings()) as broker:
+    with api_broker() as broker:
         channel = broker.connect().channel()
         channel.queue_declare("q")
         uptime_ms = only_node(broker.get("/nodes"))["uptime"]

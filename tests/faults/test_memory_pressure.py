@@ -7,14 +7,13 @@ what it is.
 from __future__ import annotations
 
 import resource
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from pamqp import commands
 from pamqp.base import Frame
 
-from tests.support.broker_process import TRACEBACK, BrokerProcess
+from tests.support.broker_process import TRACEBACK, BrokerProcess, StartDaemon
 from tests.support.raw_client import RawClient
 
 MIB = 1 << 20
@@ -27,16 +26,9 @@ needs_proc = pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="n
 
 
 @pytest.fixture
-def tight(tmp_path: Path) -> Iterator[BrokerProcess]:
+def tight(start_daemon: StartDaemon) -> BrokerProcess:
     """A daemon with a limit to its address space."""
-    daemon = BrokerProcess(tmp_path, SETTINGS)
-    daemon.launcher = ("sh", "-c", f'ulimit -v {ROOM_KIB}; exec "$@"', "sh")
-    daemon.start()
-    try:
-        yield daemon
-        daemon.stop()
-    finally:
-        daemon.kill()
+    return start_daemon(SETTINGS, launcher=("sh", "-c", f'ulimit -v {ROOM_KIB}; exec "$@"', "sh"))
 
 
 def connect(daemon: BrokerProcess) -> RawClient:

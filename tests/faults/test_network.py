@@ -15,19 +15,12 @@ from pamqp import commands
 
 from hareline.net.shell import ConnectionShell
 from hareline.server.broker import Broker
-from hareline.settings import Settings
-from tests.support.broker_thread import BrokerThread, broker_in_thread
+from tests.support.broker_thread import BrokerThread
 from tests.support.faulty_proxy import FaultyProxy, faulty_proxy
 from tests.support.raw_client import RawClient
 
 HEARTBEAT_S = 1
 BODIES = [b"%d" % number for number in range(50)]
-
-
-@pytest.fixture(scope="module")
-def broker() -> Iterator[BrokerThread]:
-    with broker_in_thread(Settings()) as made:
-        yield made
 
 
 @pytest.fixture

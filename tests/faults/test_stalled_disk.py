@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from pamqp import commands
@@ -11,6 +12,7 @@ from pamqp.heartbeat import Heartbeat
 from hareline.server import broker as server
 from hareline.settings import Settings
 from hareline.storage.definitions.file import DefinitionTransaction
+from hareline.storage.store.durable import BEHIND_BYTES
 from tests.support.broker_thread import broker_in_thread
 from tests.support.hanging import hanging_while_cleared
 from tests.support.raw_client import RawClient
@@ -58,20 +60,26 @@ def test_only_those_wait_who_asked_for_something_durable(
 def test_a_flood_waits_in_its_socket_and_not_in_memory(
     durable: Settings, disk_answers: threading.Event
 ) -> None:
-    with broker_in_thread(durable) as broker:
+    with broker_in_thread(durable) as broker, ThreadPoolExecutor(1) as pool:
         publisher, other = broker.client().open(), broker.client().open()
         publisher.declare("d", durable=True)
         disk_answers.clear()
+        count = 3 * BEHIND_BYTES // 60_000
         octets = publisher.publish_octets("d", bytes(60_000), PERSISTENT)
-        count = publisher.send_until_nobody_reads(octets)
+        flood = pool.submit(publisher.send_octets, octets * count)
+        broker.wait_until(lambda inside: inside.context.turn.is_store_behind, "too much to write")
+        other.declare("", exclusive=True)
         taken = broker.ask_queue("d", lambda queue: queue.ready_bytes)
+        assert taken < 2 * BEHIND_BYTES
         for _ in range(3):
             other.declare("", exclusive=True)
         assert broker.ask_queue("d", lambda queue: queue.ready_bytes) == taken
         disk_answers.set()
+        flood.result()
         broker.wait_until(
-            lambda inside: inside.context.vhosts["/"].queues["d"].ready_count >= count, "all of it"
+            lambda inside: inside.context.vhosts["/"].queues["d"].ready_count == count, "all of it"
         )
+        broker.wait_until(lambda inside: not inside.context.turn.is_store_behind, "the disk")
 
 
 def test_a_commit_waits_and_is_whole_afterwards(

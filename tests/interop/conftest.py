@@ -14,15 +14,13 @@ import gc
 import os
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from pathlib import Path
-from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from hareline.settings import Settings, Storage
-from tests.support.broker_process import BrokerProcess, BrokerUnderTest, ForeignBroker
+from hareline.settings import Settings
+from tests.support.broker_process import BrokerProcess, BrokerUnderTest, ForeignBroker, StartDaemon
 from tests.support.broker_thread import BrokerThread, broker_in_thread
 
 from .failing_disk import Disk
@@ -95,17 +93,11 @@ def broker(request: pytest.FixtureRequest) -> BrokerUnderTest:
 
 
 @pytest.fixture
-def start_broker(tmp_path: Path) -> Iterator[StartBroker]:
+def start_broker(start_daemon: StartDaemon) -> StartBroker:
     """``start_broker(more_toml="")`` gives a daemon of the test's own; ends them all after."""
     if os.environ.get(URL_VARIABLE):
         pytest.skip(f"needs a daemon of its own, and {URL_VARIABLE} names one that runs")
-    with ExitStack() as running:
-
-        def start(more_toml: str = "") -> BrokerProcess:
-            directory = Path(mkdtemp(prefix="broker-", dir=tmp_path))
-            return running.enter_context(BrokerProcess(directory, more_toml + USERS_CONFIG))
-
-        yield start
+    return lambda more_toml="": start_daemon(more_toml + USERS_CONFIG)
 
 
 @pytest.fixture
@@ -121,10 +113,9 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
 
 
 @pytest.fixture
-def inside(disk: Disk, tmp_path: Path) -> Iterator[BrokerThread]:
+def inside(disk: Disk, durable: Settings) -> Iterator[BrokerThread]:
     """A broker in a thread of this process, whose disk fails when ``disk`` is told to."""
-    settings = Settings(data_dir=tmp_path / "data", storage=Storage(kind="journal"))
-    with broker_in_thread(settings) as thread:
+    with broker_in_thread(durable) as thread:
         yield thread
 
 

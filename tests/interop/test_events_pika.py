@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
 from benchmarks.macro.brokers import RabbitMQ
-from tests.support.broker_process import BrokerProcess
+from tests.support.broker_process import StartDaemon
 from tests.support.rabbitmq_management import installed_rabbitmq
 from tests.support.waiting import wait_for
 
@@ -46,10 +45,9 @@ ADDED_HERE: Final = {
 
 
 @pytest.fixture
-def here(tmp_path: Path) -> Iterator[str]:
+def here(start_daemon: StartDaemon) -> str:
     """The URL of a broker of ours with an event exchange."""
-    with BrokerProcess(tmp_path, '[events]\nvhost = "/"\n') as broker:
-        yield broker.url
+    return start_daemon('[events]\nvhost = "/"\n').url
 
 
 @pytest.fixture

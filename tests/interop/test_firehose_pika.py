@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
 from benchmarks.macro.brokers import RabbitMQ
-from tests.support.broker_process import BrokerProcess
+from tests.support.broker_process import StartDaemon
 from tests.support.rabbitmq_management import installed_rabbitmq
 from tests.support.waiting import wait_for
 
@@ -20,10 +19,9 @@ TRACED: Final = '[[vhosts]]\nname = "/"\ntracing = true\n'
 
 
 @pytest.fixture
-def here(tmp_path: Path) -> Iterator[str]:
+def here(start_daemon: StartDaemon) -> str:
     """The URL of a broker of ours whose virtual host is traced."""
-    with BrokerProcess(tmp_path, TRACED) as broker:
-        yield broker.url
+    return start_daemon(TRACED).url
 
 
 @pytest.fixture

@@ -80,15 +80,8 @@ class Flower:
 
 
 @pytest.fixture(scope="module")
-def managed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    """A broker whose guest is an administrator, as the default one is."""
-    with BrokerProcess(tmp_path_factory.mktemp("broker")) as broker:
-        yield broker
-
-
-@pytest.fixture(scope="module")
-def worker(managed: BrokerProcess, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worker]:
-    running = Worker(managed.url, tmp_path_factory.mktemp("worker"), options="-c 1 -P solo")
+def worker(daemon: BrokerProcess, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worker]:
+    running = Worker(daemon.url, tmp_path_factory.mktemp("worker"), options="-c 1 -P solo")
     try:
         yield running
     finally:
@@ -97,9 +90,9 @@ def worker(managed: BrokerProcess, tmp_path_factory: pytest.TempPathFactory) -> 
 
 @pytest.fixture(scope="module")
 def flower(
-    managed: BrokerProcess, worker: Worker, tmp_path_factory: pytest.TempPathFactory
+    daemon: BrokerProcess, worker: Worker, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Flower]:
-    running = Flower(managed, worker.queue, tmp_path_factory.mktemp("flower"))
+    running = Flower(daemon, worker.queue, tmp_path_factory.mktemp("flower"))
     try:
         yield running
     finally:

@@ -8,13 +8,12 @@ AMQP port is played by a second Hareline.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pika
 import pytest
 
-from tests.support.broker_process import BrokerProcess
+from tests.support.broker_process import BrokerProcess, StartDaemon
 from tests.support.command_line import CommandLine
 from tests.support.http_api import HttpApi
 from tests.support.scripted_api import ScriptedApi, scripted_api
@@ -98,16 +97,9 @@ DEFINITIONS: dict[str, Any] = {
 
 
 @pytest.fixture
-def brokers(tmp_path: Path) -> Iterator[tuple[BrokerProcess, BrokerProcess]]:
+def brokers(start_daemon: StartDaemon) -> tuple[BrokerProcess, BrokerProcess]:
     """What plays LavinMQ's AMQP port, and the Hareline to migrate to."""
-    made = []
-    for name in ("old", "new"):
-        (tmp_path / name).mkdir()
-        made.append(BrokerProcess(tmp_path / name))
-        made[-1].start()
-    yield made[0], made[1]
-    for each in made:
-        each.stop()
+    return start_daemon(), start_daemon()
 
 
 @pytest.fixture

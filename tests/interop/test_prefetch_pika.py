@@ -6,8 +6,6 @@ through a client library and a socket.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +14,7 @@ pytest.importorskip("pika", reason="pika (PyPI) is not installed")
 import pika
 from pika.adapters.blocking_connection import BlockingChannel
 
-from tests.support.broker_process import BrokerProcess, BrokerUnderTest
+from tests.support.broker_process import BrokerProcess, BrokerUnderTest, StartDaemon
 from tests.support.pika_calls import DELIVERY_DEADLINE_S, declare, publish, ready_count, serve_until
 from tests.support.waiting import wait_for
 
@@ -180,14 +178,14 @@ def test_the_limit_may_be_one_of_octets(
 
 
 @pytest.fixture
-def set_up_broker(broker: BrokerUnderTest, request: Any, tmp_path: Path) -> Iterator[BrokerProcess]:
+def set_up_broker(
+    broker: BrokerUnderTest, request: Any, start_daemon: StartDaemon
+) -> BrokerProcess:
     """A daemon whose virtual host has the setting that the test is parametrized with."""
     # differs: additions
     if broker.is_foreign:
         pytest.skip("settings of Hareline's")
-    config = USERS_CONFIG.replace('name = "/"', f'name = "/"\n{request.param}', 1)
-    with BrokerProcess(tmp_path, config) as daemon:
-        yield daemon
+    return start_daemon(USERS_CONFIG.replace('name = "/"', f'name = "/"\n{request.param}', 1))
 
 
 @pytest.mark.acceptance

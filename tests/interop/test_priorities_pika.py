@@ -6,8 +6,6 @@ reads what comes next.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,7 +17,7 @@ from pamqp.body import ContentBody
 from pamqp.frame import marshal
 from pika.adapters.blocking_connection import BlockingChannel
 
-from tests.support.broker_process import BrokerProcess, BrokerUnderTest
+from tests.support.broker_process import BrokerProcess, BrokerUnderTest, StartDaemon
 from tests.support.pika_calls import (
     DELIVERY_DEADLINE_S,
     declare,
@@ -272,14 +270,12 @@ def test_what_a_large_prefetch_holds_cannot_be_overtaken(
 
 
 @pytest.fixture
-def exact_broker(broker: BrokerUnderTest, tmp_path: Path) -> Iterator[BrokerProcess]:
+def exact_broker(broker: BrokerUnderTest, start_daemon: StartDaemon) -> BrokerProcess:
     """A daemon whose operator bounds every prefetch."""
     # differs: additions
     if broker.is_foreign:
         pytest.skip("a setting of Hareline's")
-    bounded = USERS_CONFIG.replace('name = "/"', 'name = "/"\nprefetch_max = 1', 1)
-    with BrokerProcess(tmp_path, bounded) as daemon:
-        yield daemon
+    return start_daemon(USERS_CONFIG.replace('name = "/"', 'name = "/"\nprefetch_max = 1', 1))
 
 
 @pytest.mark.acceptance

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -11,12 +10,12 @@ import pika
 import pika.exceptions
 import pytest
 
-from tests.support.broker_process import BrokerProcess
+from hareline.auth.passwords import hash_password
+from tests.support.broker_process import BrokerProcess, StartDaemon
 from tests.support.http_api import HttpApi
 from tests.support.waiting import wait_for
 
-pytestmark = pytest.mark.acceptance
-
+EVERYTHING = {"configure": ".*", "write": ".*", "read": ".*"}
 SETTINGS = """
 [auth]
 failure_delay_s = 0
@@ -37,26 +36,21 @@ read = ".*"
 """
 
 
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    made = BrokerProcess(tmp_path_factory.mktemp("broker"), SETTINGS)
-    made.start()
-    yield made
-    made.stop()
+pytestmark = [pytest.mark.acceptance, pytest.mark.daemon(SETTINGS)]
 
 
-def api_of(broker: BrokerProcess, user: str = "admin", password: str = "admin") -> HttpApi:
-    return HttpApi(broker.management_url, user, password)
+def api_of(daemon: BrokerProcess, user: str = "admin", password: str = "admin") -> HttpApi:
+    return HttpApi(daemon.management_url, user, password)
 
 
 @pytest.fixture
-def api(broker: BrokerProcess) -> HttpApi:
-    return api_of(broker)
+def api(daemon: BrokerProcess) -> HttpApi:
+    return api_of(daemon)
 
 
-def connected(broker: BrokerProcess, user: str, password: str, vhost: str) -> Any:
+def connected(daemon: BrokerProcess, user: str, password: str, vhost: str = "/") -> Any:
     return pika.BlockingConnection(
-        pika.URLParameters(broker.url_for(username=user, password=password, vhost=vhost))
+        pika.URLParameters(daemon.url_for(username=user, password=password, vhost=vhost))
     )
 
 
@@ -93,56 +87,31 @@ def test_users(api: HttpApi) -> None:
     assert api.call("POST", "/api/users/bulk-delete", {"users": ["a", "b"]}) == (204, None)
 
 
-def test_a_hash_of_the_api_is_a_password_hash(broker: BrokerProcess, api: HttpApi) -> None:
+def test_a_hash_of_the_api_is_a_password_hash(daemon: BrokerProcess, api: HttpApi) -> None:
     stored = api.get("/api/auth/hash_password/secret%2Fword")["ok"]
     api.call("PUT", "/api/users/hashed", {"password_hash": stored, "tags": "management"})
-    assert api_of(broker, "hashed", "secret/word").call("GET", "/api/whoami")[0] == 200
+    assert api_of(daemon, "hashed", "secret/word").call("GET", "/api/whoami")[0] == 200
 
 
-def test_only_administrators_administer(broker: BrokerProcess, api: HttpApi) -> None:
-    for name, tags in (("low", "management"), ("maker", "policymaker"), ("watch", "monitoring")):
-        api.call("PUT", f"/api/users/{name}", {"password": name, "tags": tags})
-        everything = {"configure": ".*", "write": ".*", "read": ".*"}
-        api.call("PUT", f"/api/permissions/%2F/{name}", everything)
-        other = api_of(broker, name, name)
-        for method, path, body in (
-            ("GET", "/api/users", None),
-            ("PUT", "/api/users/eve", {"password": "e", "tags": ""}),
-            ("PUT", "/api/vhosts/eve", None),
-            ("GET", "/api/permissions", None),
-            ("PUT", "/api/user-limits/low/max-channels", {"value": 1}),
-            ("PUT", "/api/operator-policies/%2F/p", {"pattern": "", "definition": {"expires": 1}}),
-            ("GET", "/api/definitions", None),
-            ("POST", "/api/definitions", {}),
-        ):
-            assert other.call(method, path, body)[0] == 401, (name, path)
-        policy = {"pattern": "^none$", "definition": {"max-length": 1}}
-        status = other.call("PUT", f"/api/policies/%2F/{name}", policy)[0]
-        assert status == (201 if name == "maker" else 401)
-    api.call("POST", "/api/users/bulk-delete", {"users": ["low", "maker", "watch"]})
-    api.call("DELETE", "/api/policies/%2F/maker")
-
-
-def test_a_virtual_host_from_its_making_to_its_end(broker: BrokerProcess, api: HttpApi) -> None:
+def test_a_virtual_host_from_its_making_to_its_end(daemon: BrokerProcess, api: HttpApi) -> None:
     assert api.call("PUT", "/api/vhosts/my%2Fshop", {"description": "d", "tags": "a,b"})[0] == 201
     assert api.call("PUT", "/api/vhosts/my%2Fshop", {"tracing": True})[0] == 204
     found = api.get("/api/vhosts/my%2Fshop")
     assert (found["description"], found["tags"], found["tracing"]) == ("d", ["a", "b"], True)
     assert api.call("PUT", "/api/users/seller", {"password": "s", "tags": ""})[0] == 201
     with pytest.raises(pika.exceptions.AMQPConnectionError):
-        connected(broker, "seller", "s", "my/shop")
+        connected(daemon, "seller", "s", "my/shop")
     path = "/api/permissions/my%2Fshop/seller"
-    given = {"configure": ".*", "write": ".*", "read": ".*"}
     assert api.call("PUT", path, {"configure": ".*"})[0] == 400
-    assert api.call("PUT", path, given)[0] == 201
-    assert api.call("PUT", path, given)[0] == 204
-    assert api.get(path) == {"user": "seller", "vhost": "my/shop", **given}
+    assert api.call("PUT", path, EVERYTHING)[0] == 201
+    assert api.call("PUT", path, EVERYTHING)[0] == 204
+    assert api.get(path) == {"user": "seller", "vhost": "my/shop", **EVERYTHING}
     assert api.get("/api/users/seller/permissions") == [api.get(path)]
     assert [each["user"] for each in api.get("/api/vhosts/my%2Fshop/permissions")] == [
         "admin",  # who has made it
         "seller",
     ]
-    connection = connected(broker, "seller", "s", "my/shop")
+    connection = connected(daemon, "seller", "s", "my/shop")
     connection.channel().queue_declare("q", durable=True)
     assert api.call("POST", "/api/vhosts/my%2Fshop/deletion/protection")[0] == 204
     assert api.call("DELETE", "/api/vhosts/my%2Fshop")[0] == 412
@@ -156,9 +125,9 @@ def test_a_virtual_host_from_its_making_to_its_end(broker: BrokerProcess, api: H
     assert api.get("/api/users/seller/permissions") == []
 
 
-def test_topic_permissions(broker: BrokerProcess, api: HttpApi) -> None:
+def test_topic_permissions(daemon: BrokerProcess, api: HttpApi) -> None:
     api.call("PUT", "/api/users/t", {"password": "t", "tags": ""})
-    api.call("PUT", "/api/permissions/%2F/t", {"configure": ".*", "write": ".*", "read": ".*"})
+    api.call("PUT", "/api/permissions/%2F/t", EVERYTHING)
     path = "/api/topic-permissions/%2F/t"
     body = {"exchange": "amq.topic", "write": "^a", "read": "^b"}
     assert api.call("GET", path)[0] == 404
@@ -168,7 +137,7 @@ def test_topic_permissions(broker: BrokerProcess, api: HttpApi) -> None:
     assert api.get("/api/users/t/topic-permissions") == api.get(path)
     assert api.get("/api/vhosts/%2F/topic-permissions") == api.get(path)
     assert api.get("/api/topic-permissions") == api.get(path)
-    connection = connected(broker, "t", "t", "/")
+    connection = connected(daemon, "t", "t")
     channel = connection.channel()
     channel.confirm_delivery()
     channel.basic_publish("amq.topic", "a.b", b"")
@@ -241,7 +210,7 @@ def test_a_parameter_that_its_component_would_not_take(
     assert api.get(f"/api/parameters/{component}") == []
 
 
-def test_an_operator_decides_what_a_full_queue_does(broker: BrokerProcess, api: HttpApi) -> None:
+def test_an_operator_decides_what_a_full_queue_does(daemon: BrokerProcess, api: HttpApi) -> None:
     policy = {"pattern": "^full$", "definition": {"max-length": 9, "overflow": "drop-head"}}
     operator = {
         "pattern": "^full$",
@@ -249,7 +218,7 @@ def test_an_operator_decides_what_a_full_queue_does(broker: BrokerProcess, api: 
     }
     assert api.call("PUT", "/api/policies/%2F/full", policy)[0] == 201
     assert api.call("PUT", "/api/operator-policies/%2F/full", operator)[0] == 201
-    with closing(connected(broker, "admin", "admin", "/")) as connection:
+    with closing(connected(daemon, "admin", "admin")) as connection:
         channel = connection.channel()
         channel.queue_declare("full")
         channel.confirm_delivery()
@@ -263,7 +232,7 @@ def test_an_operator_decides_what_a_full_queue_does(broker: BrokerProcess, api: 
         assert api.call("DELETE", f"/api/{kind}/%2F/full")[0] == 204
 
 
-def test_policies(broker: BrokerProcess, api: HttpApi) -> None:
+def test_policies(daemon: BrokerProcess, api: HttpApi) -> None:
     policy = {"pattern": "^p\\.", "definition": {"max-length": 2}, "apply-to": "queues"}
     for kind in ("policies", "operator-policies"):
         path = f"/api/{kind}/%2F/limit"
@@ -274,7 +243,7 @@ def test_policies(broker: BrokerProcess, api: HttpApi) -> None:
         status, body = api.call("PUT", path, {"pattern": "", "definition": {"what": 1}})
         assert (status, body["error"]) == (400, "bad_request")
         assert "are not recognised policy settings" in body["reason"]
-    connection = connected(broker, "admin", "admin", "/")
+    connection = connected(daemon, "admin", "admin")
     channel = connection.channel()
     channel.queue_declare("p.q")
     channel.confirm_delivery()
@@ -297,7 +266,7 @@ def test_policies(broker: BrokerProcess, api: HttpApi) -> None:
         assert api.call("DELETE", f"/api/{kind}/%2F/limit")[0] == 404
 
 
-def test_slow_patterns(broker: BrokerProcess, api: HttpApi) -> None:
+def test_slow_patterns(daemon: BrokerProcess, api: HttpApi) -> None:
     """One that a trial finds is refused; one that it does not find says for which names."""
     path = "/api/policies/%2F/slow"
     status, body = api.call("PUT", path, {"pattern": "^(a|aa)+b$", "definition": {"max-length": 1}})
@@ -310,7 +279,7 @@ def test_slow_patterns(broker: BrokerProcess, api: HttpApi) -> None:
     }
     assert api.call("PUT", path, policy)[0] == 201
     assert "slow_names" not in api.get(path)
-    connection = connected(broker, "admin", "admin", "/")
+    connection = connected(daemon, "admin", "admin")
     channel = connection.channel()
     names = ("abcd" * 60 + "!", "abcde")
     for name in names:
@@ -377,27 +346,27 @@ def test_definitions_as_a_form(api: HttpApi) -> None:
     assert (status, body["reason"]) == (400, "form: there is no part 'file'")
 
 
-def test_a_restart_has_all_of_it(broker: BrokerProcess, api: HttpApi) -> None:
+def test_a_restart_has_all_of_it(daemon: BrokerProcess, api: HttpApi) -> None:
     for path, body in (
         ("/api/vhosts/kept", {"description": "kept"}),
         ("/api/users/kept", {"password": "kept", "tags": "management"}),
-        ("/api/permissions/kept/kept", {"configure": ".*", "write": ".*", "read": ".*"}),
+        ("/api/permissions/kept/kept", EVERYTHING),
         ("/api/policies/kept/p", {"pattern": "", "definition": {"max-length": 1}}),
     ):
         assert api.call("PUT", path, body)[0] == 201
-    connection = connected(broker, "kept", "kept", "kept")
+    connection = connected(daemon, "kept", "kept", "kept")
     channel = connection.channel()
     channel.queue_declare("q", durable=True)
     channel.confirm_delivery()
     channel.basic_publish("", "q", b"1", pika.BasicProperties(delivery_mode=2))
     connection.close()
     before = api.get("/api/definitions")
-    broker.restart_by_kill()
+    daemon.restart_by_kill()
     after = api.get("/api/definitions")
     assert after["users"][0]["name"] == before["users"][0]["name"] == "admin"
     del before["users"][0], after["users"][0]  # its password is in the file, and hashed anew
     assert after == before
-    connection = connected(broker, "kept", "kept", "kept")
+    connection = connected(daemon, "kept", "kept", "kept")
     channel = connection.channel()
     channel.confirm_delivery()
     channel.basic_publish("", "q", b"2", pika.BasicProperties(delivery_mode=2))
@@ -405,45 +374,35 @@ def test_a_restart_has_all_of_it(broker: BrokerProcess, api: HttpApi) -> None:
     connection.close()
     assert api.call("DELETE", "/api/vhosts/kept")[0] == 204
     assert api.call("DELETE", "/api/users/kept")[0] == 204
-    broker.restart()
+    daemon.restart()
     assert [vhost["name"] for vhost in api.get("/api/vhosts")] == ["/"]
 
 
-def test_the_files_of_a_deleted_virtual_host_are_freed(tmp_path: Path) -> None:
-    made = BrokerProcess(tmp_path, '[journal]\nsegment_bytes = "1MiB"\n')
-    made.start()
-    try:
-        api = api_of(made, "guest", "guest")
-        assert api.call("PUT", "/api/vhosts/big", {})[0] == 201
-        connection = connected(made, "guest", "guest", "big")
-        channel = connection.channel()
-        channel.queue_declare("q", durable=True)
-        channel.confirm_delivery()
-        for _ in range(60):
-            channel.basic_publish("", "q", b"x" * 100_000, pika.BasicProperties(delivery_mode=2))
-        connection.close()
-        journal = made.data_dir / "journal"
-        before = len(list(journal.iterdir()))
-        assert before >= 5
-        assert api.call("DELETE", "/api/vhosts/big")[0] == 204
-        wait_for(lambda: len(list(journal.iterdir())) <= 3, 60, "segments to be freed")
-        made.restart()
-        assert [vhost["name"] for vhost in api.get("/api/vhosts")] == ["/"]
-        assert api.call("PUT", "/api/vhosts/big", {})[0] == 201
-    finally:
-        made.stop()
+def test_the_files_of_a_deleted_virtual_host_are_freed(start_daemon: StartDaemon) -> None:
+    made = start_daemon('[journal]\nsegment_bytes = "1MiB"\n')
+    api = api_of(made, "guest", "guest")
+    assert api.call("PUT", "/api/vhosts/big", {})[0] == 201
+    connection = connected(made, "guest", "guest", "big")
+    channel = connection.channel()
+    channel.queue_declare("q", durable=True)
+    channel.confirm_delivery()
+    for _ in range(60):
+        channel.basic_publish("", "q", b"x" * 100_000, pika.BasicProperties(delivery_mode=2))
+    connection.close()
+    journal = made.data_dir / "journal"
+    assert len(list(journal.iterdir())) >= 5
+    assert api.call("DELETE", "/api/vhosts/big")[0] == 204
+    wait_for(lambda: len(list(journal.iterdir())) <= 3, 60, "segments to be freed")
+    made.restart()
+    assert [vhost["name"] for vhost in api.get("/api/vhosts")] == ["/"]
+    assert api.call("PUT", "/api/vhosts/big", {})[0] == 201
 
 
-def test_definitions_at_the_start(tmp_path: Path) -> None:
+def test_definitions_at_the_start(start_daemon: StartDaemon, tmp_path: Path) -> None:
     file = tmp_path / "definitions.json"
     file.write_text('{"vhosts": [{"name": "loaded"}]}', encoding="utf-8")
-    made = BrokerProcess(tmp_path, f'load_definitions = "{file}"\n')
-    made.start()
-    try:
-        api = api_of(made, "guest", "guest")
-        assert [vhost["name"] for vhost in api.get("/api/vhosts")] == ["/", "loaded"]
-    finally:
-        made.stop()
+    api = api_of(start_daemon(f'load_definitions = "{file}"\n'), "guest", "guest")
+    assert [vhost["name"] for vhost in api.get("/api/vhosts")] == ["/", "loaded"]
 
 
 def test_operator_policies_are_among_the_parameters(api: HttpApi) -> None:
@@ -471,8 +430,8 @@ def test_a_virtual_host_has_depths_with_rates_unless_they_are_not_wanted(api: Ht
     assert api.get("/api/vhosts/%2F?columns=name,messages_details.rate")["name"] == "/"
 
 
-def test_a_virtual_host_has_counters_of_messages(broker: BrokerProcess, api: HttpApi) -> None:
-    connection = connected(broker, "admin", "admin", "/")
+def test_a_virtual_host_has_counters_of_messages(daemon: BrokerProcess, api: HttpApi) -> None:
+    connection = connected(daemon, "admin", "admin")
     channel = connection.channel()
     channel.queue_declare("counted", exclusive=True)
     channel.basic_publish("", "counted", b"x")
@@ -483,3 +442,51 @@ def test_a_virtual_host_has_counters_of_messages(broker: BrokerProcess, api: Htt
 
     wait_for(is_counted, 60.0, "the next sample")
     connection.close()
+
+
+# ---------------------------------------------- logins, with hashes that take a thread
+
+
+def add_user(api: HttpApi, name: str, **credentials: str) -> None:
+    api.call("PUT", f"/api/users/{name}", {**credentials, "tags": "monitoring"})
+    api.call("PUT", f"/api/permissions/%2F/{name}", EVERYTHING)
+
+
+def test_a_new_password_has_a_slow_hash_and_logs_in_everywhere(
+    daemon: BrokerProcess, api: HttpApi
+) -> None:
+    add_user(api, "ann", password="sécret:1")
+    ann = api.get("/api/users/ann")
+    assert ann["hashing_algorithm"] == "rabbit_password_hashing_argon2id"
+    assert ann["password_hash"].startswith("$argon2id$v=19$")
+    with closing(connected(daemon, "ann", "sécret:1")) as connection:
+        connection.channel().queue_declare("", exclusive=True)
+    assert HttpApi(daemon.management_url, "ann", "sécret:1").get("/api/whoami")["name"] == "ann"
+    with pytest.raises(pika.exceptions.ProbableAuthenticationError):
+        connected(daemon, "ann", "wrong")
+
+
+def test_a_hash_of_rabbitmq_is_replaced_at_the_next_login(
+    daemon: BrokerProcess, api: HttpApi
+) -> None:
+    stored = hash_password("test12", "sha512")
+    algorithm = "rabbit_password_hashing_sha512"
+    add_user(api, "ben", password_hash=stored, hashing_algorithm=algorithm)
+    for _ in range(2):
+        connected(daemon, "ben", "test12").close()
+        wait_for(
+            lambda: api.get("/api/users/ben")["password_hash"].startswith("$argon2id$"),
+            60.0,
+            "the hash is replaced",
+        )
+    with pytest.raises(pika.exceptions.ProbableAuthenticationError):
+        connected(daemon, "ben", "test13")
+
+
+def test_a_changed_password_holds_for_the_next_login(daemon: BrokerProcess, api: HttpApi) -> None:
+    add_user(api, "cleo", password="one")
+    connected(daemon, "cleo", "one").close()
+    add_user(api, "cleo", password="two")
+    with pytest.raises(pika.exceptions.ProbableAuthenticationError):
+        connected(daemon, "cleo", "one")
+    connected(daemon, "cleo", "two").close()

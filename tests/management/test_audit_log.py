@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pika
 import pytest
 from pika.exceptions import ConnectionClosedByBroker
 
-from tests.support.broker_process import BrokerProcess
+from tests.support.broker_process import BrokerProcess, StartDaemon
 from tests.support.http_api import HttpApi, segment
 from tests.support.waiting import wait_for
 
@@ -24,17 +22,6 @@ failure_delay_s = 0
 """
 
 
-@pytest.fixture
-def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
-    made = BrokerProcess(tmp_path, CONFIG)
-    try:
-        made.start()
-        yield made
-        made.stop()
-    finally:
-        made.kill()
-
-
 def logged(broker: BrokerProcess, code: str) -> list[dict[str, Any]]:
     assert broker.log_path is not None
     lines = broker.log_path.read_text(encoding="utf-8").splitlines()
@@ -44,8 +31,9 @@ def logged(broker: BrokerProcess, code: str) -> list[dict[str, Any]]:
 
 @pytest.mark.acceptance
 def test_administrative_acts_are_logged_with_who_when_and_from_where(
-    broker: BrokerProcess,
+    start_daemon: StartDaemon,
 ) -> None:
+    broker = start_daemon(CONFIG)
     http = HttpApi(broker.management_url)
     everything = {"configure": ".*", "write": ".*", "read": ".*"}
     topic = {"exchange": "amq.topic", "write": "^a", "read": "^a"}
@@ -94,8 +82,9 @@ def _if(found: list[dict[str, Any]], wanted: set[str]) -> list[dict[str, Any]] |
 
 @pytest.mark.acceptance
 def test_what_ends_connections_of_others_and_takes_their_messages_is_logged(
-    broker: BrokerProcess,
+    start_daemon: StartDaemon,
 ) -> None:
+    broker = start_daemon(CONFIG)
     http = HttpApi(broker.management_url)
     connection = pika.BlockingConnection(pika.URLParameters(broker.url))
     channel = connection.channel()
@@ -128,7 +117,8 @@ def test_what_ends_connections_of_others_and_takes_their_messages_is_logged(
 
 
 @pytest.mark.acceptance
-def test_acts_that_are_refused_are_logged_and_looks_are_not(broker: BrokerProcess) -> None:
+def test_acts_that_are_refused_are_logged_and_looks_are_not(start_daemon: StartDaemon) -> None:
+    broker = start_daemon(CONFIG)
     http = HttpApi(broker.management_url)
     http.done("PUT", "/api/users/low", {"password": "low", "tags": "management"})
     nothing = {"configure": "^$", "write": "^$", "read": "^$"}

@@ -5,42 +5,35 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 
-from hareline.settings import Settings, Storage, VirtualHost
+from hareline.settings import Settings, VirtualHost
 from hareline.storage.definitions.file import DefinitionTransaction
-from tests.support.broker_thread import BrokerThread, broker_in_thread
+from tests.support.broker_thread import BrokerThread, StartBroker
 from tests.support.hanging import hanging_while_cleared
 from tests.support.http_api import HttpApi
 
 
 @pytest.fixture
-def broker(tmp_path: Path) -> Iterator[BrokerThread]:
-    settings = Settings(data_dir=tmp_path / "data", storage=Storage(kind="journal"))
-    with broker_in_thread(settings, has_http=True) as broker:
-        yield broker
+def broker(start_broker: StartBroker, durable: Settings) -> BrokerThread:
+    return start_broker(durable, has_http=True)
 
 
 @pytest.fixture
-def disk_answers() -> Iterator[threading.Event]:
+def definitions_answer() -> Iterator[threading.Event]:
     """While it is cleared, each transaction of the definitions hangs."""
     with hanging_while_cleared(DefinitionTransaction, "run") as answers:
         yield answers
 
 
-def url_of(broker: BrokerThread) -> str:
-    return broker.ask(lambda inside: inside.management_url)
-
-
 def test_who_loses_the_right_while_waiting_changes_nothing(
-    broker: BrokerThread, disk_answers: threading.Event
+    broker: BrokerThread, definitions_answer: threading.Event
 ) -> None:
-    guest = HttpApi(url_of(broker))
+    guest = HttpApi(broker.management_url)
     guest.done("PUT", "/api/users/bob", {"password": "bob", "tags": "administrator"})
     guest.done("PUT", "/api/permissions/%2F/bob", {"configure": "", "write": "", "read": ""})
-    bob = HttpApi(url_of(broker), "bob", "bob")
+    bob = HttpApi(broker.management_url, "bob", "bob")
     asked: list[tuple[str, str, object]] = [
         ("PUT", "/api/users/mallory", {"password": "p", "tags": "administrator"}),
         ("PUT", "/api/policies/%2F/p", {"pattern": "", "definition": {"expires": 9}}),
@@ -48,7 +41,7 @@ def test_who_loses_the_right_while_waiting_changes_nothing(
         ("POST", "/api/definitions", {"users": [{"name": "eve", "password_hash": "", "tags": ""}]}),
     ]
     with ThreadPoolExecutor(len(asked) + 1) as pool:
-        disk_answers.clear()
+        definitions_answer.clear()
         demotion = pool.submit(guest.call, "PUT", "/api/users/bob", {"password": "bob", "tags": ""})
         broker.wait_until(lambda inside: inside.administration.changes.is_pending, "the demotion")
         answers = [pool.submit(bob.call, *each) for each in asked]
@@ -56,7 +49,7 @@ def test_who_loses_the_right_while_waiting_changes_nothing(
             lambda inside: len(inside.administration.changes._waiting) == len(asked) + 1,
             "all to wait for it",
         )
-        disk_answers.set()
+        definitions_answer.set()
         assert demotion.result()[0] == 204
         assert [answer.result()[0] for answer in answers] == [401] * len(asked)
     assert [user["name"] for user in guest.get("/api/users")] == ["bob", "guest"]
@@ -64,7 +57,7 @@ def test_who_loses_the_right_while_waiting_changes_nothing(
 
 
 def test_a_long_import_lets_changes_of_others_in_between(broker: BrokerThread) -> None:
-    api, other = HttpApi(url_of(broker)), HttpApi(url_of(broker))
+    api, other = HttpApi(broker.management_url), HttpApi(broker.management_url)
     items = [{"name": f"p{number}", "value": number} for number in range(2_000)]
     done = 0
     with ThreadPoolExecutor(1) as pool:
@@ -78,12 +71,12 @@ def test_a_long_import_lets_changes_of_others_in_between(broker: BrokerThread) -
 
 
 def test_a_reload_waits_for_a_deletion_that_is_under_way(
-    broker: BrokerThread, disk_answers: threading.Event
+    broker: BrokerThread, definitions_answer: threading.Event
 ) -> None:
-    api = HttpApi(url_of(broker))
+    api = HttpApi(broker.management_url)
     api.done("PUT", "/api/vhosts/shop", {})
     with ThreadPoolExecutor(1) as pool:
-        disk_answers.clear()
+        definitions_answer.clear()
         deletion = pool.submit(api.call, "DELETE", "/api/vhosts/shop")
         broker.wait_until(lambda inside: inside.administration.changes.is_pending, "the deletion")
         broker.ask(
@@ -93,16 +86,18 @@ def test_a_reload_waits_for_a_deletion_that_is_under_way(
                 )
             )
         )
-        disk_answers.set()
+        definitions_answer.set()
         assert deletion.result()[0] == 204
     broker.wait_until(lambda inside: "shop" in inside.context.vhosts, "it to be made again")
     assert api.get("/api/vhosts/shop")["set_by"] == "settings"
 
 
-def test_a_stop_answers_those_who_wait(broker: BrokerThread, disk_answers: threading.Event) -> None:
-    api = HttpApi(url_of(broker))
+def test_a_stop_answers_those_who_wait(
+    broker: BrokerThread, definitions_answer: threading.Event
+) -> None:
+    api = HttpApi(broker.management_url)
     with ThreadPoolExecutor(3) as pool:
-        disk_answers.clear()
+        definitions_answer.clear()
         put = pool.submit(api.call, "PUT", "/api/users/ann", {"password": "p", "tags": ""})
         broker.wait_until(lambda inside: inside.administration.changes.is_pending, "the change")
         other = pool.submit(api.call, "PUT", "/api/users/bob", {"password": "p", "tags": ""})
@@ -111,6 +106,6 @@ def test_a_stop_answers_those_who_wait(broker: BrokerThread, disk_answers: threa
         )
         stopped = pool.submit(broker.stop)
         answers = [each.result() for each in (put, other)]
-        disk_answers.set()
+        definitions_answer.set()
         stopped.result()
     assert [(status, body["error"]) for status, body in answers] == [(503, "stopping")] * 2

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pika
 import pytest
 
-from tests.support.broker_process import BrokerProcess
+from tests.support.broker_process import StartDaemon
 from tests.support.command_line import CommandLine
 from tests.support.http_api import HttpApi
 
@@ -20,16 +19,9 @@ def finding_on_users(hareline: CommandLine) -> Any:
     return next(each for each in found if each["check"] == "users")
 
 
-@pytest.fixture
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    made = BrokerProcess(tmp_path_factory.mktemp("default"), "")
-    made.start()
-    yield made
-    made.stop()
-
-
 @pytest.mark.acceptance
-def test_over_http_guest_stays_until_it_is_deleted(broker: BrokerProcess) -> None:
+def test_over_http_guest_stays_until_it_is_deleted(start_daemon: StartDaemon) -> None:
+    broker = start_daemon()
     guest = HttpApi(broker.management_url)
     guest.done("PUT", "/api/users/ops", {"password": "ops", "tags": ""})
     guest.done("PUT", "/api/users/ops", {"password": "ops", "tags": "administrator"})
@@ -45,7 +37,8 @@ def test_over_http_guest_stays_until_it_is_deleted(broker: BrokerProcess) -> Non
     assert [each["name"] for each in ops.get("/api/users")] == ["ops"]
 
 
-def test_commands_add_an_administrator_and_remove_guest(broker: BrokerProcess) -> None:
+def test_commands_add_an_administrator_and_remove_guest(start_daemon: StartDaemon) -> None:
+    broker = start_daemon()
     address = f"amqp://127.0.0.1:{broker.port}"
     hareline = CommandLine(HARELINE_URL=broker.management_url, HARELINE_AMQP_URL=address)
     finding = finding_on_users(hareline)

@@ -15,7 +15,7 @@ def settings(**management: object) -> Settings:
 
 def status(broker_settings: Settings, client: str) -> int:
     with broker_in_thread(broker_settings, has_http=True) as thread:
-        api = HttpApi(thread.ask(lambda broker: broker.management_url))
+        api = HttpApi(thread.management_url)
         return api.ask("GET", "/api/whoami", headers={"X-Forwarded-For": client}).status_code
 
 

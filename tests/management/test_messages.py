@@ -6,7 +6,6 @@ import json
 import threading
 import time
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -14,10 +13,10 @@ import httpx
 import pika
 import pytest
 
-from tests.management.conftest import CONFIG
 from tests.support.api_broker import ApiBroker
-from tests.support.broker_process import BrokerProcess
+from tests.support.broker_process import StartDaemon
 from tests.support.http_api import HttpApi
+from tests.support.pika_calls import channel_to, get_all
 from tests.support.waiting import wait_for
 
 DEADLINE_S = 60.0
@@ -45,15 +44,6 @@ def numbers(count: int) -> list[bytes]:
     return [b"%04d" % number for number in range(count)]
 
 
-def drain(channel: Any, queue: str) -> list[bytes]:
-    found: list[bytes] = []
-    while True:
-        method, _, body = channel.basic_get(queue, auto_ack=True)
-        if method is None:
-            return found
-        found.append(body)
-
-
 def path(queue: str, operation: str) -> str:
     return f"/api/queues/%2F/{queue}/{operation}"
 
@@ -78,7 +68,7 @@ def test_browse_shows_messages_and_takes_none(http: HttpApi, channel: Any) -> No
     hexed = http.done("POST", path(queue, "browse"), {"encoding": "hex", "truncate": 1})
     assert [each["payload"] for each in hexed["messages"]] == ["7b", "00"]
     assert all(each["truncated"] for each in hexed["messages"])
-    assert drain(channel, queue) == [b'{"a": 1}', b"\x00\xff"]
+    assert get_all(channel, queue) == [b'{"a": 1}', b"\x00\xff"]
 
 
 @pytest.mark.acceptance
@@ -135,21 +125,6 @@ def test_a_queue_that_is_not_there(http: HttpApi) -> None:
         assert http.ask("POST", path("no-such", operation), {"count": 1}).status_code == 404
 
 
-@pytest.mark.acceptance
-def test_rights_are_those_of_amqp(broker: ApiBroker, channel: Any) -> None:
-    reader = HttpApi(broker.url, "reader", "reader")
-    shut, open_ = declare(channel), declare(channel, new_name("open"))
-    publish(channel, open_, b"1")
-    assert reader.ask("POST", path(shut, "browse"), {}).status_code == 401
-    assert reader.ask("POST", path(open_, "browse"), {}).status_code == 200
-    refused = reader.ask("POST", path(open_, "move"), {"all": True, "to_queue": shut})
-    assert refused.status_code == 401
-    assert "write access to exchange 'amq.default'" in refused.json()["reason"]
-    assert reader.ask("POST", path(open_, "pause")).status_code == 401
-    assert reader.ask("POST", path(open_, "import"), b"{}").status_code == 401
-    assert reader.ask("POST", path(open_, "delete"), {"all": True}).status_code == 200
-
-
 def test_a_queue_of_a_connection_is_its_own(http: HttpApi, channel: Any) -> None:
     name = new_name()
     channel.queue_declare(name, exclusive=True)
@@ -174,9 +149,9 @@ def test_move_while_a_consumer_is_at_work(http: HttpApi, channel: Any) -> None:
         last = method.delivery_tag
     moved = http.done("POST", path(source, "move"), {"all": True, "to_queue": target})
     assert (moved["moved"], moved["refused"], moved["left"]) == (195, {}, 0)
-    assert drain(channel, target) == numbers(200)[5:]
+    assert get_all(channel, target) == numbers(200)[5:]
     channel.basic_nack(last, multiple=True, requeue=True)
-    assert drain(channel, source) == taken
+    assert get_all(channel, source) == taken
 
 
 @pytest.mark.acceptance
@@ -189,12 +164,12 @@ def test_copy_delete_purge_by_offset_selector_and_number(http: HttpApi, channel:
     deleted = http.done("POST", path(source, "delete"), {"offsets": [3, 5, 99]})
     assert (deleted["deleted"], deleted["offsets"]) == (2, [3, 5])
     assert http.done("POST", path(source, "purge"), {"limit": 3})["deleted"] == 3
-    assert drain(channel, target) == [b"18", b"19"]
+    assert get_all(channel, target) == [b"18", b"19"]
     left = [b"%d" % number for number in range(20) if number not in (0, 1, 2, 3, 5)]
-    assert drain(channel, source) == left
+    assert get_all(channel, source) == left
     publish(channel, source, b"more")
     assert http.ask("DELETE", path(source, "contents")).status_code == 204
-    assert drain(channel, source) == []
+    assert get_all(channel, source) == []
 
 
 @pytest.mark.acceptance
@@ -205,7 +180,7 @@ def test_a_full_target_is_reported(http: HttpApi, channel: Any) -> None:
     assert moved["moved"] == 3
     assert moved["refused"]["target_full"]["count"] == 7
     assert "limits" in moved["refused"]["target_full"]["reason"]
-    assert drain(channel, source) == numbers(10)[3:]
+    assert get_all(channel, source) == numbers(10)[3:]
 
 
 @pytest.mark.acceptance
@@ -223,7 +198,7 @@ def test_dead_letters_go_back(http: HttpApi, channel: Any) -> None:
     )
     retried = http.done("POST", path(dead, "retry"), {"all": True})
     assert retried["retried"] == 4
-    assert drain(channel, dead) == []
+    assert get_all(channel, dead) == []
     method, properties, body = channel.basic_get(work, auto_ack=True)
     assert (body, method.routing_key) == (b"0000", work)
     assert properties.headers["x-death"][0]["queue"] == work
@@ -279,7 +254,7 @@ def test_a_dead_letter_of_a_retry_loop_goes_back_by_its_first_key(
     assert http.done("POST", path(dead, "retry"), {"all": True})["retried"] == 1
     method, _, body = channel.basic_get(back, auto_ack=True)
     assert (method.exchange, method.routing_key, body) == (orders, "new", b"x")
-    assert drain(channel, trap) == []
+    assert get_all(channel, trap) == []
 
 
 @pytest.mark.acceptance
@@ -321,7 +296,7 @@ def test_retry_goes_only_where_the_user_may_publish(
     assert retried(http, hidden, "k") == (0, ["not_allowed"])
     assert retried(limited, "", "k", queue=target) == (0, ["not_allowed"])  # default exchange
     assert retried(limited, topics, "open." + "k" * 251) == (0, ["no_origin"])
-    assert drain(channel, target) == [b"x", b"x"]
+    assert get_all(channel, target) == [b"x", b"x"]
 
 
 def test_a_get_of_what_json_cannot_nest_loses_nothing(http: HttpApi, channel: Any) -> None:
@@ -334,7 +309,7 @@ def test_a_get_of_what_json_cannot_nest_loses_nothing(http: HttpApi, channel: An
         {"count": 2, "ackmode": "ack_requeue_false", "encoding": "json"},
     )
     assert [each["payload"] for each in got] == [deep.decode(), [1]]
-    assert drain(channel, queue) == []
+    assert get_all(channel, queue) == []
 
 
 @pytest.mark.acceptance
@@ -382,7 +357,7 @@ def test_a_long_move_leaves_consumers_and_publishers_at_work(
         stopping.set()
         thread.join(DEADLINE_S)
     assert not thread.is_alive()
-    arrived = drain(channel, target)
+    arrived = get_all(channel, target)
     assert len(arrived) == moved["moved"]
     old = [body for body in consumed if not body.startswith(b"new")]
     assert sorted(old + arrived) == numbers(count)
@@ -419,7 +394,7 @@ def test_a_client_that_leaves_ends_its_operation(
         return counts == again and sum(again) == 2_000
 
     wait_for(lambda: settled() or None, DEADLINE_S, "the move to end")
-    both = sorted(drain(channel, source) + drain(channel, target))
+    both = sorted(get_all(channel, source) + get_all(channel, target))
     assert both == numbers(2_000)
 
 
@@ -483,7 +458,7 @@ def test_get_with_each_ackmode(http: HttpApi, channel: Any) -> None:
     assert first[0]["payload_bytes"] == 3
     again = http.done("POST", get, {"count": 1, "ackmode": "reject_requeue_false"})
     assert (again[0]["payload"], again[0]["redelivered"]) == ("one", True)
-    assert drain(channel, dead) == [b"one"]
+    assert get_all(channel, dead) == [b"one"]
     last = http.done(
         "POST", get, {"count": 5, "ackmode": "ack_requeue_false", "encoding": "base64"}
     )
@@ -558,7 +533,7 @@ def test_a_file_that_is_cut_off_or_wrong_says_at_which_line(http: HttpApi, chann
     assert cut.json()["imported"] == 2
     wrong = http.ask("POST", path(target, "import"), lines[0] + b'{"body": 5}\n')
     assert "line 2: body: not a text" in wrong.json()["reason"]
-    assert drain(channel, target) == [b"1", b"2"]
+    assert get_all(channel, target) == [b"1", b"2"]
 
 
 # -------------------------------------------------------------------- deep, restart, and crash
@@ -566,69 +541,51 @@ def test_a_file_that_is_cut_off_or_wrong_says_at_which_line(http: HttpApi, chann
 
 @pytest.mark.acceptance
 def test_messages_that_were_on_disk_at_a_restart_move_and_stay_moved(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    start_daemon: StartDaemon,
 ) -> None:
-    broker = BrokerProcess(tmp_path, CONFIG)
-    broker.start()
-    try:
-        connection = pika.BlockingConnection(pika.URLParameters(broker.url))
-        channel = connection.channel()
-        channel.confirm_delivery()
+    broker = start_daemon()
+    with channel_to(broker.url) as channel:
         source, target = declare(channel), declare(channel)
         publish(channel, source, *numbers(300))
-        connection.close()
-        broker.restart_by_kill()
-        http = HttpApi(broker.management_url)
-        body = {"limit": 120, "to_queue": target}
-        assert http.done("POST", path(source, "move"), body)["moved"] == 120
-        http.done("POST", path(source, "pause"))
-        broker.restart_by_kill()
-        connection = pika.BlockingConnection(pika.URLParameters(broker.url))
-        channel = connection.channel()
-        assert drain(channel, source) == []  # it is paused
+    broker.restart_by_kill()
+    http = HttpApi(broker.management_url)
+    body = {"limit": 120, "to_queue": target}
+    assert http.done("POST", path(source, "move"), body)["moved"] == 120
+    http.done("POST", path(source, "pause"))
+    broker.restart_by_kill()
+    with channel_to(broker.url, confirms=False) as channel:
+        assert get_all(channel, source) == []  # it is paused
         http.done("POST", path(source, "resume"))
-        assert drain(channel, source) == numbers(300)[120:]
-        assert drain(channel, target) == numbers(300)[:120]
-        connection.close()
-    finally:
-        broker.stop()
+        assert get_all(channel, source) == numbers(300)[120:]
+        assert get_all(channel, target) == numbers(300)[:120]
 
 
 @pytest.mark.acceptance
-def test_a_kill_in_the_middle_of_a_move_loses_nothing(tmp_path: Path) -> None:
-    broker = BrokerProcess(tmp_path, CONFIG)
-    broker.start()
-    try:
-        connection = pika.BlockingConnection(pika.URLParameters(broker.url))
-        channel = connection.channel()
-        channel.confirm_delivery()
+def test_a_kill_in_the_middle_of_a_move_loses_nothing(start_daemon: StartDaemon) -> None:
+    broker = start_daemon()
+    with channel_to(broker.url) as channel:
         source, target = declare(channel), declare(channel)
         publish(channel, source, *numbers(3_000))
-        connection.close()
-        http = HttpApi(broker.management_url)
-        body = {"all": True, "to_queue": target}
+    http = HttpApi(broker.management_url)
+    body = {"all": True, "to_queue": target}
 
-        def move() -> None:
-            with suppress(httpx.TransportError):  # the broker is killed
-                http.ask("POST", path(source, "move"), body)
+    def move() -> None:
+        with suppress(httpx.TransportError):  # the broker is killed
+            http.ask("POST", path(source, "move"), body)
 
-        thread = threading.Thread(target=move)
-        thread.start()
-        watcher = pika.BlockingConnection(pika.URLParameters(broker.url))
-        passive = watcher.channel()
-        wait_for(
-            lambda: passive.queue_declare(target, passive=True).method.message_count or None,
-            DEADLINE_S,
-            "the first message to be moved",
-        )
-        broker.restart_by_kill()
-        thread.join(DEADLINE_S)
-        with suppress(pika.exceptions.AMQPError):
-            watcher.close()
-        connection = pika.BlockingConnection(pika.URLParameters(broker.url))
-        channel = connection.channel()
-        both = drain(channel, source) + drain(channel, target)
+    thread = threading.Thread(target=move)
+    thread.start()
+    watcher = pika.BlockingConnection(pika.URLParameters(broker.url))
+    passive = watcher.channel()
+    wait_for(
+        lambda: passive.queue_declare(target, passive=True).method.message_count or None,
+        DEADLINE_S,
+        "the first message to be moved",
+    )
+    broker.restart_by_kill()
+    thread.join(DEADLINE_S)
+    with suppress(pika.exceptions.AMQPError):
+        watcher.close()
+    with channel_to(broker.url, confirms=False) as channel:
+        both = get_all(channel, source) + get_all(channel, target)
         assert set(both) == set(numbers(3_000))
-        connection.close()
-    finally:
-        broker.stop()

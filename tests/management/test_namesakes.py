@@ -52,7 +52,7 @@ def own(broker: BrokerThread) -> Iterator[pika.BlockingConnection]:
 
 
 def http(broker: BrokerThread, password: str) -> HttpApi:
-    return HttpApi(broker.ask(lambda broker: broker.management_url), "guest", password)
+    return HttpApi(broker.management_url, "guest", password)
 
 
 @pytest.mark.usefixtures("own")

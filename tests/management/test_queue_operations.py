@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 from typing import Any
 
 import pika
@@ -15,19 +14,18 @@ from hareline.queues.core.entry import PARKED, SETTLED, QueueEntry
 from hareline.queues.core.groups import Group, ParkedRun
 from hareline.queues.orders.fifo import FifoOrder
 from hareline.queues.queue import Queue
-from tests.management.conftest import CONFIG
 from tests.management.test_messages import (
     DEADLINE_S,
     declare,
-    drain,
     new_name,
     numbers,
     path,
     publish,
 )
-from tests.support.broker_process import BrokerProcess
+from tests.support.broker_process import StartDaemon
 from tests.support.http_api import HttpApi
 from tests.support.messages import make_message
+from tests.support.pika_calls import channel_to, get_all
 from tests.support.turns import ManualTurn
 from tests.support.waiting import wait_for
 
@@ -47,7 +45,7 @@ def test_a_limit_is_lowered_under_way(http: HttpApi, channel: Any) -> None:
     assert answer["changes"] == {"x-max-length": 5}
     assert answer["effective"] == {"x-max-length": 5}
     assert http.done("GET", path(queue, "arguments")) == answer
-    assert drain(channel, queue) == numbers(50)[-5:]
+    assert get_all(channel, queue) == numbers(50)[-5:]
     declare(channel, queue, x_max_length=100)  # as its client always does
     assert change(http, queue, x_max_length=None)["effective"] == {}
 
@@ -62,7 +60,7 @@ def test_qpids_names_are_understood(http: HttpApi, channel: Any) -> None:
     )
     assert answer["effective"]["maximumQueueDepthMessages"] == 2
     publish(channel, queue, *numbers(5))
-    assert drain(channel, queue) == numbers(5)[-2:]
+    assert get_all(channel, queue) == numbers(5)[-2:]
 
 
 @pytest.mark.parametrize(
@@ -176,12 +174,12 @@ def test_held_messages_are_listed_cancelled_and_fired(http: HttpApi, channel: An
     assert rest["position"] is None
     assert http.done("POST", path(queue, "held/cancel"), {"offsets": [3]})["cancelled"] == 1
     assert http.done("POST", path(queue, "held/fire"), {"offsets": [1]})["fired"] == 1
-    assert drain(channel, queue) == [b"1"]
+    assert get_all(channel, queue) == [b"1"]
     assert http.ask("POST", path(queue, "held/fire"), {}).status_code == 400
     assert http.ask("GET", path(queue, "held") + "?position=x").status_code == 400
     assert http.ask("GET", path(queue, "held") + "?count=0").status_code == 400
     assert http.done("POST", path(queue, "held/fire"), {"all": True})["fired"] == 2
-    assert drain(channel, queue) == [b"0", b"2"]
+    assert get_all(channel, queue) == [b"0", b"2"]
 
 
 @pytest.mark.acceptance
@@ -202,7 +200,7 @@ def test_delayed_messages_of_an_exchange(http: HttpApi, channel: Any) -> None:
     offsets = [each["offset"] for each in page["messages"]]
     assert http.done("POST", f"{base}/fire", {"offsets": offsets[:1]})["fired"] == 1
     assert http.done("POST", f"{base}/cancel", {"all": True})["cancelled"] == 2
-    assert drain(channel, queue) == [b"0"]
+    assert get_all(channel, queue) == [b"0"]
     assert http.ask("GET", "/api/exchanges/%2F/amq.direct/delayed").status_code == 400
     assert http.ask("GET", "/api/exchanges/%2F/no-such/delayed").status_code == 404
 
@@ -237,62 +235,49 @@ def test_readers_of_a_stream_and_their_lag(http: HttpApi, channel: Any) -> None:
 
 
 @pytest.mark.acceptance
-def test_changes_and_pauses_are_kept_over_a_kill(tmp_path: Path) -> None:
-    broker = BrokerProcess(tmp_path, CONFIG)
-    broker.start()
-    try:
-        http = HttpApi(broker.management_url)
-        connection = pika.BlockingConnection(pika.URLParameters(broker.url))
-        channel = connection.channel()
-        channel.confirm_delivery()
+def test_changes_and_pauses_are_kept_over_a_kill(start_daemon: StartDaemon) -> None:
+    broker = start_daemon()
+    http = HttpApi(broker.management_url)
+    with channel_to(broker.url) as channel:
         queue, timed = declare(channel, x_max_length=100), declare(channel)
         publish(channel, queue, *numbers(10))
         change(http, queue, x_max_length=6, x_dead_letter_exchange="amq.fanout")
         change(http, timed, x_message_ttl=3_600_000)
         publish(channel, timed, *numbers(10))
         http.done("POST", path(queue, "pause"))
-        connection.close()
-        broker.restart_by_kill()
-        answer = http.done("GET", path(queue, "arguments"))
-        assert answer["effective"]["x-max-length"] == 6
-        connection = pika.BlockingConnection(pika.URLParameters(broker.url))
-        channel = connection.channel()
-        assert drain(channel, queue) == []
+    broker.restart_by_kill()
+    answer = http.done("GET", path(queue, "arguments"))
+    assert answer["effective"]["x-max-length"] == 6
+    with channel_to(broker.url, confirms=False) as channel:
+        assert get_all(channel, queue) == []
         http.done("POST", path(queue, "resume"))
-        assert drain(channel, queue) == numbers(10)[-6:]
-        assert drain(channel, timed) == numbers(10)
+        assert get_all(channel, queue) == numbers(10)[-6:]
+        assert get_all(channel, timed) == numbers(10)
         declare(channel, queue, x_max_length=100)
-        connection.close()
-        http.done("DELETE", f"/api/queues/%2F/{queue}")
-        http.done("PUT", f"/api/queues/%2F/{queue}", {})
-        assert http.done("GET", path(queue, "arguments"))["changes"] == {}
-    finally:
-        broker.stop()
+    http.done("DELETE", f"/api/queues/%2F/{queue}")
+    http.done("PUT", f"/api/queues/%2F/{queue}", {})
+    assert http.done("GET", path(queue, "arguments"))["changes"] == {}
 
 
 @pytest.mark.acceptance
-def test_the_audit_stream_is_the_brokers(tmp_path: Path) -> None:
-    broker = BrokerProcess(tmp_path, f'{CONFIG}\n[[vhosts]]\nname = "/"\naudit = "all"\n')
-    broker.start()
-    try:
-        http = HttpApi(broker.management_url)
-        stream = "hareline.audit"
-        before = http.done("GET", path(stream, "arguments"))
-        policy = {"pattern": "", "definition": {"max-length-bytes": 0, "max-age": "1s"}}
-        http.done("PUT", "/api/policies/%2F/all", policy)
-        http.done(
-            "PUT", "/api/operator-policies/%2F/all", {"pattern": "", "definition": {"expires": 1}}
-        )
-        for method, name, body in (
-            ("PATCH", f"/api/queues/%2F/{stream}", {"arguments": {"x-max-age": "1s"}}),
-            ("POST", path(stream, "pause"), None),
-            ("PUT", path(stream, "pause"), None),
-            ("POST", path(stream, "groups/reset"), {}),
-        ):
-            answer = http.ask(method, name, body)
-            assert answer.status_code == 401, (name, answer)
-            assert "only the broker publishes to queue 'hareline.audit'" in answer.json()["reason"]
-        assert http.done("GET", path(stream, "arguments")) == before
-        assert http.ask("POST", path(stream, "resume")).status_code == 204
-    finally:
-        broker.stop()
+def test_the_audit_stream_is_the_brokers(start_daemon: StartDaemon) -> None:
+    broker = start_daemon('[[vhosts]]\nname = "/"\naudit = "all"\n')
+    http = HttpApi(broker.management_url)
+    stream = "hareline.audit"
+    before = http.done("GET", path(stream, "arguments"))
+    policy = {"pattern": "", "definition": {"max-length-bytes": 0, "max-age": "1s"}}
+    http.done("PUT", "/api/policies/%2F/all", policy)
+    http.done(
+        "PUT", "/api/operator-policies/%2F/all", {"pattern": "", "definition": {"expires": 1}}
+    )
+    for method, name, body in (
+        ("PATCH", f"/api/queues/%2F/{stream}", {"arguments": {"x-max-age": "1s"}}),
+        ("POST", path(stream, "pause"), None),
+        ("PUT", path(stream, "pause"), None),
+        ("POST", path(stream, "groups/reset"), {}),
+    ):
+        answer = http.ask(method, name, body)
+        assert answer.status_code == 401, (name, answer)
+        assert "only the broker publishes to queue 'hareline.audit'" in answer.json()["reason"]
+    assert http.done("GET", path(stream, "arguments")) == before
+    assert http.ask("POST", path(stream, "resume")).status_code == 204

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count
@@ -22,6 +23,7 @@ from pika.exceptions import ChannelClosedByBroker
 from hareline.administration import Administration
 from hareline.amqp.method_dispatch import HANDLERS
 from hareline.broker.vhost import VirtualHost
+from hareline.management.api import TABLE
 from hareline.server.broker import Broker
 from hareline.settings.access import User
 from hareline.wire.methods import Exchange as ExchangeMethods
@@ -37,6 +39,7 @@ COPY: Final = "mine.b"
 PROBES: Final = {"": "probe", "management": "probe-m", "policymaker": "probe-p"}
 STRONGEST_WITHOUT: Final = {
     "administrator": "nearly-administrator",
+    "monitoring": "probe-p",
     "policymaker": "only-monitoring",
     "management": "probe",
 }
@@ -354,25 +357,34 @@ def attempt(title: str, *, looks: bool = False) -> Callable[[Attempt], Attempt]:
     return register
 
 
-def declares(scene: Scene, *, queue: str = "new", exchange: str = "newx") -> None:
-    """What is declared is not there yet."""
-    scene.names |= {rights.QUEUE: queue, rights.EXCHANGE: exchange}
-
-
-def _declared_exchange(**arguments: object) -> Attempt:
-    given = {name.replace("_", "-"): value for name, value in arguments.items()}
+def _called(
+    title: str, *calls: Callable[[BlockingChannel], object], looks: bool = False, **names: str
+) -> None:
+    """Register calls of a channel. ``names``: what stands for the queue, the exchange and so on."""
 
     def run(scene: Scene) -> None:
-        scene.channel().exchange_declare("newx", "direct", durable=True, arguments=given)
+        scene.names |= {f"the {what}": name for what, name in names.items()}
+        channel = scene.channel()
+        for call in calls:
+            call(channel)
 
-    return run
+    attempt(title, looks=looks)(run)
 
 
-def _declared_queue(arguments: dict[str, Any]) -> Attempt:
-    def run(scene: Scene) -> None:
-        scene.channel().queue_declare("new", durable=True, arguments=arguments)
-
-    return run
+def _declared(what: str, **arguments: object) -> None:
+    """Register a declaration with arguments, whose names are its variant."""
+    given: dict[str, Any] = {name.replace("_", "-"): value for name, value in arguments.items()}
+    variant = " and ".join(f"`{name}`" for name in given)
+    title = f"{what}.declare with {variant}" if given else f"{what}.declare"
+    if what == "queue":
+        _called(title, lambda channel: channel.queue_declare("new", durable=True, arguments=given))
+    else:
+        _called(
+            title,
+            lambda channel: channel.exchange_declare(
+                "newx", "direct", durable=True, arguments=given
+            ),
+        )
 
 
 TO_ALTERNATE: Final = {"destination": "alt"}
@@ -383,57 +395,64 @@ NEW: Final = frozenset(
     or (each.name.startswith("PUT /api/") and each.name.endswith(("{queue}", "{exchange}")))
 )
 
-attempt("exchange.declare")(_declared_exchange())
-attempt("exchange.declare with `alternate-exchange`")(_declared_exchange(alternate_exchange="alt"))
-attempt("exchange.declare with `alternateExchange`")(_declared_exchange(alternateExchange="alt"))
-attempt("exchange.declare with `alternateBinding`")(
-    _declared_exchange(alternateBinding=TO_ALTERNATE)
+REPLIES: Final = "amq.rabbitmq.reply-to"
+
+_declared("exchange")
+_declared("exchange", alternate_exchange="alt")
+_declared("exchange", alternateExchange="alt")
+_declared("exchange", alternateBinding=TO_ALTERNATE)
+_declared("exchange", x_archive_to="st")
+_declared("queue")
+_declared("queue", x_dead_letter_exchange="dlx")
+_declared("queue", x_dead_letter_exchange="dlx", x_dead_letter_routing_key=KEY)
+_declared("queue", alternateExchange="alt")
+_declared("queue", alternateBinding=TO_ALTERNATE)
+_declared("queue", x_dlq_auto=True)
+_declared("queue", x_archive_to="st")
+_called("exchange.declare passive", lambda ch: ch.exchange_declare("x", passive=True), looks=True)
+_called("queue.declare passive", lambda ch: ch.queue_declare("q", passive=True), looks=True)
+_called("queue.declare without a name", lambda ch: ch.queue_declare(""))
+_called("exchange.delete", lambda ch: ch.exchange_delete("x"))
+_called("exchange.bind", lambda ch: ch.exchange_bind("d", "to", KEY), source="to")
+_called("exchange.unbind", lambda ch: ch.exchange_unbind("d", "s", KEY))
+_called("queue.delete", lambda ch: ch.queue_delete("q"))
+_called("queue.bind", lambda ch: ch.queue_bind("q", "x", KEY))
+_called("queue.unbind", lambda ch: ch.queue_unbind("q", "s", KEY), exchange="s")
+_called("queue.purge", lambda ch: ch.queue_purge("q"))
+_called(
+    "basic.publish in a transaction",
+    lambda ch: ch.tx_select(),
+    lambda ch: ch.basic_publish("x", KEY, b"m"),
+    lambda ch: ch.tx_commit(),
 )
-attempt("exchange.declare with `x-archive-to`")(_declared_exchange(x_archive_to="st"))
-attempt("queue.declare")(_declared_queue({}))
-attempt("queue.declare with `x-dead-letter-exchange`")(
-    _declared_queue({"x-dead-letter-exchange": "dlx"})
+_called("basic.consume", lambda ch: ch.basic_consume("q", print))
+_called(
+    "basic.consume of direct replies",
+    lambda ch: ch.basic_consume(REPLIES, print, auto_ack=True),
+    looks=True,
 )
-attempt("queue.declare with `x-dead-letter-exchange` and `x-dead-letter-routing-key`")(
-    _declared_queue({"x-dead-letter-exchange": "dlx", "x-dead-letter-routing-key": KEY})
+_called("basic.get", lambda ch: ch.basic_get("q", auto_ack=True))
+_called("basic.recover", lambda ch: ch.basic_recover(requeue=True), looks=True)
+_called(
+    "basic.cancel",
+    lambda ch: ch.basic_cancel(ch.basic_consume(REPLIES, print, auto_ack=True)),
+    looks=True,
 )
-attempt("queue.declare with `alternateExchange`")(_declared_queue({"alternateExchange": "alt"}))
-attempt("queue.declare with `alternateBinding`")(
-    _declared_queue({"alternateBinding": TO_ALTERNATE})
-)
-attempt("queue.declare with `x-dlq-auto`")(_declared_queue({"x-dlq-auto": True}))
-attempt("queue.declare with `x-archive-to`")(_declared_queue({"x-archive-to": "st"}))
+_called("basic.qos", lambda ch: ch.basic_qos(prefetch_count=1), looks=True)
+_called("channel.flow", lambda ch: ch.flow(True), looks=True)
+_called("confirm.select", lambda ch: ch.confirm_delivery(), looks=True)
+_called("tx.select", lambda ch: ch.tx_select(), looks=True)
+_called("tx.commit", lambda ch: ch.tx_select(), lambda ch: ch.tx_commit(), looks=True)
+_called("tx.rollback", lambda ch: ch.tx_select(), lambda ch: ch.tx_rollback(), looks=True)
+attempt("basic.publish")(lambda scene: scene.publish("x", KEY))
+attempt("basic.publish to a queue by its name")(lambda scene: scene.publish("", "q"))
+attempt("basic.publish of a direct reply")(lambda scene: scene.publish("", scene.reply_to))
 
 
-@attempt("exchange.declare passive", looks=True)
+@attempt("basic.publish with `CC` or `BCC`")
 def _(scene: Scene) -> None:
-    scene.channel().exchange_declare("x", passive=True)
-
-
-@attempt("queue.declare passive", looks=True)
-def _(scene: Scene) -> None:
-    scene.channel().queue_declare("q", passive=True)
-
-
-@attempt("queue.declare without a name")
-def _(scene: Scene) -> None:
-    scene.channel().queue_declare("")
-
-
-@attempt("exchange.delete")
-def _(scene: Scene) -> None:
-    scene.channel().exchange_delete("x")
-
-
-@attempt("exchange.bind")
-def _(scene: Scene) -> None:
-    scene.names[rights.SOURCE] = "to"
-    scene.channel().exchange_bind("d", "to", KEY)
-
-
-@attempt("exchange.unbind")
-def _(scene: Scene) -> None:
-    scene.channel().exchange_unbind("d", "s", KEY)
+    header = "CC" if len(scene.vhost) % 2 else "BCC"
+    scene.publish("x", KEY, headers={header: [COPY]})
 
 
 @attempt("exchange.bound", looks=True)
@@ -443,117 +462,6 @@ def _(scene: Scene) -> None:
     client.send(ExchangeMethods.Bound(exchange="s", routing_key=KEY, queue="q"))
     answer = client.socket.recv(65_536)
     assert ExchangeMethods.BoundOk.index.to_bytes(4, "big") in answer
-
-
-@attempt("queue.delete")
-def _(scene: Scene) -> None:
-    scene.channel().queue_delete("q")
-
-
-@attempt("queue.bind")
-def _(scene: Scene) -> None:
-    scene.channel().queue_bind("q", "x", KEY)
-
-
-@attempt("queue.unbind")
-def _(scene: Scene) -> None:
-    scene.names[rights.EXCHANGE] = "s"
-    scene.channel().queue_unbind("q", "s", KEY)
-
-
-@attempt("queue.purge")
-def _(scene: Scene) -> None:
-    scene.channel().queue_purge("q")
-
-
-@attempt("basic.publish")
-def _(scene: Scene) -> None:
-    scene.publish("x", KEY)
-
-
-@attempt("basic.publish with `CC` or `BCC`")
-def _(scene: Scene) -> None:
-    header = "CC" if len(scene.vhost) % 2 else "BCC"
-    scene.publish("x", KEY, headers={header: [COPY]})
-
-
-@attempt("basic.publish to a queue by its name")
-def _(scene: Scene) -> None:
-    scene.publish("", "q")
-
-
-@attempt("basic.publish of a direct reply")
-def _(scene: Scene) -> None:
-    scene.publish("", scene.reply_to)
-
-
-@attempt("basic.publish in a transaction")
-def _(scene: Scene) -> None:
-    channel = scene.channel()
-    channel.tx_select()
-    channel.basic_publish("x", KEY, b"m")
-    channel.tx_commit()
-
-
-@attempt("basic.consume")
-def _(scene: Scene) -> None:
-    scene.channel().basic_consume("q", print)
-
-
-@attempt("basic.consume of direct replies", looks=True)
-def _(scene: Scene) -> None:
-    scene.channel().basic_consume("amq.rabbitmq.reply-to", print, auto_ack=True)
-
-
-@attempt("basic.get")
-def _(scene: Scene) -> None:
-    scene.channel().basic_get("q", auto_ack=True)
-
-
-@attempt("basic.recover", looks=True)
-def _(scene: Scene) -> None:
-    scene.channel().basic_recover(requeue=True)
-
-
-@attempt("basic.cancel", looks=True)
-def _(scene: Scene) -> None:
-    channel = scene.channel()
-    tag = channel.basic_consume("amq.rabbitmq.reply-to", print, auto_ack=True)
-    channel.basic_cancel(tag)
-
-
-@attempt("basic.qos", looks=True)
-def _(scene: Scene) -> None:
-    scene.channel().basic_qos(prefetch_count=1)
-
-
-@attempt("channel.flow", looks=True)
-def _(scene: Scene) -> None:
-    scene.channel().flow(True)
-
-
-@attempt("confirm.select", looks=True)
-def _(scene: Scene) -> None:
-    scene.channel().confirm_delivery()
-
-
-@attempt("tx.select", looks=True)
-def _(scene: Scene) -> None:
-    scene.channel().tx_select()
-
-
-@attempt("tx.commit", looks=True)
-def _(scene: Scene) -> None:
-    channel = scene.channel()
-    channel.tx_select()
-    channel.tx_commit()
-
-
-@attempt("tx.rollback", looks=True)
-def _(scene: Scene) -> None:
-    channel = scene.channel()
-    channel.tx_select()
-    channel.tx_rollback()
 
 
 # --------------------------------------------------------------------------- the attempts over HTTP
@@ -569,11 +477,10 @@ def _asked(
     props: str = KEY,
     **names: str,
 ) -> None:
-    """Register a route. ``names``: what stands for the queue, the exchange and so on."""
+    """Register a route. ``names``: as for calls."""
 
     def run(scene: Scene) -> None:
-        for what, name in names.items():
-            scene.names[f"the {what}"] = name
+        scene.names |= {f"the {what}": name for what, name in names.items()}
         scene.ask(body, query=query, props=props)
 
     attempt(f"{route} {variant}".strip(), looks=looks)(run)
@@ -691,20 +598,24 @@ def _(scene: Scene) -> None:
 # --------------------------------------------------------------------------------------- the tests
 
 
-def refused(scene: Scene) -> str | None:
-    """Why the operation is refused, for want of a right; None: it is done."""
+def refused(scene: Scene) -> tuple[int, str] | None:
+    """Status and reason if the operation is refused for want of a right; None: it is done."""
     try:
         ATTEMPTS[scene.operation.title](scene)
     except ChannelClosedByBroker as error:
-        code, reason = error.reply_code, str(error.reply_text)
+        return error.reply_code, str(error.reply_text)
     except Refused as error:
-        code, reason = error.status, error.reason
-        if code == 400 and reason.startswith("403 "):  # RabbitMQ's answer to a publish
-            code = 403
-    else:
-        return None
-    assert code in (401, 403), (code, reason)
-    return reason
+        return error.status, error.reason
+    return None
+
+
+def statuses_of_refusals(operation: Operation) -> set[int]:
+    """401 over HTTP, but for a publish, as in RabbitMQ."""
+    if operation.name.endswith("/publish"):
+        return {400}
+    if operation.name.endswith("/retry"):  # looks, and then publishes
+        return {401, 403}
+    return {403} if operation.way == "AMQP" or "/api/stream/" in operation.name else {401}
 
 
 @pytest.mark.parametrize(
@@ -716,15 +627,16 @@ def test_an_operation_needs_each_of_its_rights_and_no_other(
     broker: ApiBroker, operation: Operation
 ) -> None:
     scene = Scene(broker, operation)
-    if operation.title in NEW:
-        declares(scene)
+    if operation.title in NEW:  # what is declared is not there yet
+        scene.names |= {rights.QUEUE: "new", rights.EXCHANGE: "newx"}
     scene.make()
     for need in operation.needs:
         scene.allow([each for each in operation.needs if each is not need])
         before = scene.state()
-        reason = refused(scene)
-        assert reason is not None, f"done without {need}"
-        assert scene.refusal_of(need) in reason, (need, reason)
+        refusal = refused(scene)
+        assert refusal is not None, f"done without {need}"
+        assert refusal[0] in statuses_of_refusals(operation), refusal
+        assert scene.refusal_of(need) in refusal[1], (need, refusal)
         assert scene.state() == before, f"refused, and yet something has changed: {need}"
     scene.allow(operation.needs)
     before = scene.state()
@@ -775,6 +687,26 @@ def test_a_route_is_refused_without_its_tag(broker: ApiBroker, route: str, tag: 
     assert answer.status_code in (401, 403), (answer.status_code, answer.text)
     assert tag in answer.text.lower()
     assert broker.get("/definitions") == before
+
+
+HAS_TAG: Final = {"administrator": "admin", "monitoring": "monitor", "policymaker": "policymaker"}
+TAGGED_LOOKS: Final = [
+    (row.request.removeprefix("GET /api"), row.needs)
+    for table in TABLE
+    for row in table.rows
+    if row.request.startswith("GET ") and row.needs in HAS_TAG
+]
+
+
+@pytest.mark.acceptance
+def test_a_look_is_refused_without_its_tag(broker: ApiBroker) -> None:
+    for route, tag in TAGGED_LOOKS:
+        path = re.sub(r"\{\w+\}", "none", route)
+        assert broker.ask("GET", path, STRONGEST_WITHOUT[tag]).status_code == 401, path
+        assert broker.ask("GET", path, HAS_TAG[tag]).status_code in (200, 400, 404), path
+    asked = Counter(tag for _, tag in TAGGED_LOOKS)
+    assert asked["administrator"] > 10
+    assert asked["monitoring"] > 5
 
 
 def allow_everything(broker: Broker) -> None:

@@ -6,29 +6,18 @@ import base64
 import contextlib
 import os
 import socket
-from collections.abc import Iterator
 from pathlib import Path
 
 import pika
 import pytest
 
 from hareline.wire.stream_chunks import HEADER_SIZE, check_columns, decode_header
-from tests.support.broker_process import BrokerProcess
+from tests.support.broker_process import BrokerProcess, StartDaemon
 from tests.support.http_api import HttpApi
 from tests.support.waiting import wait_for
 
 LOGIN = {"Authorization": "Basic " + base64.b64encode(b"guest:guest").decode()}
 DEADLINE_S = 60.0
-
-
-@pytest.fixture
-def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
-    made = BrokerProcess(tmp_path)
-    made.start()
-    try:
-        yield made
-    finally:
-        made.stop()
 
 
 def publish(broker: BrokerProcess, count: int, size: int) -> None:
@@ -65,7 +54,8 @@ def is_running(pid: int) -> bool:
 
 
 @pytest.mark.acceptance
-def test_what_pika_has_published_is_read_again_after_a_crash(broker: BrokerProcess) -> None:
+def test_what_pika_has_published_is_read_again_after_a_crash(start_daemon: StartDaemon) -> None:
+    broker = start_daemon()
     publish(broker, 50, 100)
     before = read(broker, 0, 50)
     broker.kill()
@@ -76,7 +66,8 @@ def test_what_pika_has_published_is_read_again_after_a_crash(broker: BrokerProce
 
 
 @pytest.mark.acceptance
-def test_the_reader_ends_with_a_broker_that_is_killed(broker: BrokerProcess) -> None:
+def test_the_reader_ends_with_a_broker_that_is_killed(start_daemon: StartDaemon) -> None:
+    broker = start_daemon()
     publish(broker, 20, 2_000_000)
     assert broker.process is not None
     assert children(broker.process.pid) == []  # there is none before it is needed
@@ -103,7 +94,8 @@ def test_the_reader_ends_with_a_broker_that_is_killed(broker: BrokerProcess) -> 
 
 
 @pytest.mark.acceptance
-def test_a_stop_leaves_no_reader(broker: BrokerProcess) -> None:
+def test_a_stop_leaves_no_reader(start_daemon: StartDaemon) -> None:
+    broker = start_daemon()
     publish(broker, 5, 10)
     read(broker, 0, 5)
     assert broker.process is not None

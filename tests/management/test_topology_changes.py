@@ -1,16 +1,15 @@
-"""Queues and exchanges declared and deleted over real HTTP, with the statuses of RabbitMQ."""
+"""Queues, exchanges and bindings made and ended over real HTTP, with the statuses of RabbitMQ."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import pika
 import pytest
 
-from tests.management.conftest import CONFIG
 from tests.management.test_messages import declare, new_name, path, publish
-from tests.support.api_broker import ApiBroker
-from tests.support.broker_process import BrokerProcess
 from tests.support.http_api import HttpApi, segment
+from tests.support.pika_calls import get_all
 
 
 def queue_path(name: str) -> str:
@@ -133,33 +132,70 @@ def test_predeclared_exchanges_stay(http: HttpApi) -> None:
         assert http.ask("DELETE", exchange_path(name)).status_code == 401
 
 
-def test_rights_of_a_user(broker: ApiBroker) -> None:
-    reader = HttpApi(broker.url, "reader", "reader")
-    for method, named in (
-        ("PUT", queue_path("open-1")),
-        ("PUT", exchange_path("open-1")),
-        ("DELETE", exchange_path("amq.direct")),
-    ):
-        answer = reader.ask(method, named, {"type": "direct"})
-        assert answer.status_code == 401
-        assert answer.json()["error"] == "not_authorised"
-        assert "configure access to" in answer.json()["reason"]
+# ------------------------------------------------------------------------------- bindings
 
 
 @pytest.mark.acceptance
-def test_what_was_declared_is_there_after_a_kill(tmp_path: Any) -> None:
-    broker = BrokerProcess(tmp_path, CONFIG)
-    broker.start()
-    try:
-        http = HttpApi(broker.management_url)
-        assert http.ask("PUT", queue_path("q"), {"durable": True}).status_code == 201
-        assert (
-            http.ask("PUT", exchange_path("x"), {"type": "fanout", "durable": True}).status_code
-            == 201
-        )
-        broker.restart_by_kill()
-        assert http.ask("PUT", queue_path("q"), {"durable": True}).status_code == 204
-        body = {"type": "fanout", "durable": True}
-        assert http.ask("PUT", exchange_path("x"), body).status_code == 204
-    finally:
-        broker.stop()
+@pytest.mark.parametrize(
+    ("key", "location"),
+    [("a.b", "a.b"), ("", "~"), ("a~ /b", "a%257E%2B%252Fb"), ("\udcff", "%25FF")],
+)
+def test_a_binding_is_made_routes_and_ends(
+    http: HttpApi, channel: Any, key: str, location: str
+) -> None:
+    queue = declare(channel)
+    path = f"/api/bindings/%2F/e/amq.direct/q/{queue}"
+    made = http.ask("POST", path, {"routing_key": key, "arguments": {}})
+    assert (made.status_code, made.headers["location"]) == (201, f"{queue}/{location}")
+    again = http.ask("POST", path, {"routing_key": key})
+    assert (again.status_code, again.headers["location"]) == (201, f"{queue}/{location}")
+    if key.isascii():
+        channel.basic_publish("amq.direct", key, b"1")
+        assert get_all(channel, queue) == [b"1"]
+    assert http.ask("DELETE", f"{path}/{location}").status_code == 204
+    assert http.ask("DELETE", f"{path}/{location}").status_code == 404
+
+
+@pytest.mark.acceptance
+def test_bindings_of_one_key_are_told_by_their_arguments(http: HttpApi, channel: Any) -> None:
+    queue = declare(channel)
+    path = f"/api/bindings/%2F/e/amq.headers/q/{queue}"
+    locations = [
+        http.ask("POST", path, {"routing_key": "k", "arguments": {"x": number}}).headers["location"]
+        for number in range(2)
+    ]
+    assert len(set(locations)) == 2
+    assert all(each.startswith(f"{queue}/k~") for each in locations)
+    last = locations[0].rpartition("/")[2]
+    assert http.ask("DELETE", f"{path}/{last}").status_code == 204
+    channel.basic_publish("amq.headers", "k", b"1", pika.BasicProperties(headers={"x": 1}))
+    channel.connection.process_data_events()
+    assert get_all(channel, queue) == [b"1"]
+
+
+@pytest.mark.acceptance
+def test_exchanges_are_bound_too(http: HttpApi, channel: Any) -> None:
+    queue, exchange = declare(channel), new_name("x")
+    assert http.ask("PUT", f"/api/exchanges/%2F/{exchange}", {"type": "fanout"}).status_code == 201
+    channel.queue_bind(queue, exchange)
+    path = f"/api/bindings/%2F/e/amq.topic/e/{exchange}"
+    assert http.ask("POST", path, {"routing_key": "#"}).status_code == 201
+    channel.basic_publish("amq.topic", "any", b"1")
+    assert get_all(channel, queue) == [b"1"]
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "text"),
+    [
+        ("/api/bindings/%2F/e/nope/q/nope", 404, "no exchange 'nope' in vhost '/'"),
+        ("/api/bindings/%2F/e/amq.direct/q/nope", 404, "no queue 'nope' in vhost '/'"),
+        ("/api/bindings/%2F/e/amq.default/e/amq.direct", 401, "default exchange"),
+        ("/api/bindings/%2F/e/amq.direct/e/amq.default", 401, "default exchange"),
+        ("/api/bindings/%2F/e/amq.direct/x/nope", 404, "Not Found"),
+        ("/api/bindings/nope/e/amq.direct/q/nope", 404, ""),
+    ],
+)
+def test_a_binding_that_cannot_be(http: HttpApi, path: str, status: int, text: str) -> None:
+    answer = http.ask("POST", path, {})
+    assert answer.status_code == status
+    assert text in answer.json()["reason"]

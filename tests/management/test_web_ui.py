@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from hareline.management.api.documentation import pages
 from hareline.management.web_ui import FILES
-from tests.support.api_broker import api_broker
+from tests.support.api_broker import ApiBroker
 from tests.support.http_api import HttpApi
 
 VENDORED = [FILES / "vendor", Path(__file__).resolve().parents[1] / "browser" / "vendor"]
@@ -20,10 +19,9 @@ MODULES = sorted(
 )
 
 
-@pytest.fixture(scope="module")
-def client() -> Iterator[HttpApi]:
-    with api_broker() as broker:
-        yield broker.http
+@pytest.fixture
+def client(broker: ApiBroker) -> HttpApi:
+    return broker.http
 
 
 @pytest.mark.acceptance

@@ -11,12 +11,10 @@ import pika.exceptions
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
-from tests.support.broker_process import BrokerProcess
+from tests.support.broker_process import BrokerProcess, StartDaemon
 from tests.support.http_api import HttpApi
-from tests.support.pika_calls import channel_to
+from tests.support.pika_calls import channel_to, get_all
 from tests.support.waiting import wait_for
-
-from .conftest import StartDaemon
 
 DEADLINE_S = 60.0
 PERSISTENT = pika.BasicProperties(delivery_mode=2)
@@ -55,13 +53,6 @@ def archive_size(channel: BlockingChannel) -> int:
     return int(channel.queue_declare("archive", passive=True).method.message_count)
 
 
-def taken(channel: BlockingChannel, queue: str = "orders") -> list[bytes]:
-    bodies = []
-    while (got := channel.basic_get(queue, auto_ack=True))[0] is not None:
-        bodies.append(got[2])
-    return bodies
-
-
 @pytest.mark.acceptance
 @pytest.mark.parametrize(
     "restart", [BrokerProcess.restart, BrokerProcess.restart_by_kill], ids=["stop", "kill"]
@@ -85,7 +76,7 @@ def test_archives_and_what_they_have_survive_a_restart(
         ("events", "a.b", b"unrouted"),
     ]
     with channel_to(daemon.url, confirms=False) as channel:
-        assert taken(channel) == [b"kept"]
+        assert get_all(channel, "orders") == [b"kept"]
         channel.confirm_delivery()
         channel.basic_publish("events", "a.b", b"later")
         channel.basic_publish("", "orders", b"last", PERSISTENT)
@@ -132,7 +123,7 @@ def test_after_kill_9_the_archive_has_exactly_what_the_queue_has(
     daemon.start()
     with channel_to(daemon.url, confirms=False) as channel:
         count = archive_size(channel)
-        queued = taken(channel)
+        queued = get_all(channel, "orders")
     assert [body for _, _, body in archived(daemon, count)] == queued
     assert queued[: len(sure)] == sure
     if is_transactional:
@@ -146,7 +137,7 @@ def test_messages_that_a_replay_brings_are_archived(daemon: BrokerProcess) -> No
         channel.confirm_delivery()
         for body in (b"1", b"2"):
             channel.basic_publish("", "old", body, PERSISTENT)
-        assert taken(channel, "old") == [b"1", b"2"]
+        assert get_all(channel, "old") == [b"1", b"2"]
         declare(channel, "again", x_max_length=1, x_overflow="reject-publish")
         wanted = {"queue": "old", "to_queue": "again", "from": 0, "to": 4_000_000_000_000}
         status, answer = post(daemon, wanted)

@@ -6,8 +6,6 @@ Events are compared whole, but for their times and the names of consumers that p
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -18,12 +16,12 @@ import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
 from hareline.settings import Settings
-from tests.support.broker_process import BrokerProcess
+from tests.support.broker_process import BrokerProcess, StartDaemon
+from tests.support.broker_thread import StartBroker
+from tests.support.command_line import CommandLine
 from tests.support.http_api import HttpApi
 from tests.support.pika_calls import channel_to
 from tests.support.waiting import wait_for
-
-from .conftest import StartBroker, StartDaemon
 
 STREAM = "hareline.audit"
 AUDITED = '[[vhosts]]\nname = "/"\naudit = "all"\n'
@@ -285,16 +283,15 @@ def test_a_queue_of_a_client_in_the_place_of_the_stream_ends_the_start(
         channel.queue_declare(STREAM, durable=True)
     daemon.stop()
     daemon.config_path.write_text(AUDITED)
-    command = [sys.executable, "-m", "hareline", "serve", "--config", str(daemon.config_path)]
-    command += ["--data-dir", str(daemon.data_dir), "--port", "0", "--management-port", "0"]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE_S, check=False)
-    assert ended.returncode != 0
-    assert "Traceback" not in ended.stdout + ended.stderr
+    done = CommandLine().serve(
+        "--config", str(daemon.config_path), "--data-dir", str(daemon.data_dir)
+    )
+    assert done.status != 0
     assert (
         "queue 'hareline.audit' in vhost '/' is in the definitions, but cannot be made: it is no "
         "stream, so no audit can be written there; switch the option 'audit' of the virtual host "
         "off, delete the queue, and switch it on again"
-    ) in (ended.stdout + ended.stderr).replace("\n", " ")
+    ) in (done.text + done.err).replace("\n", " ")
 
 
 @pytest.mark.acceptance

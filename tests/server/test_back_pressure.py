@@ -15,12 +15,10 @@ from hareline.net.shell import UNREAD_OUTPUT_MAX, ConnectionShell
 from hareline.queues.dispatch import plain
 from hareline.server.broker import Broker
 from hareline.settings import Limits, Settings
-from tests.support.broker_thread import BrokerThread
+from tests.support.broker_thread import BrokerThread, StartBroker
 from tests.support.messages import make_message
 from tests.support.raw_client import RawClient
 from tests.support.waiting import wait_for
-
-from .conftest import StartBroker
 
 DEADLINE_S = 60.0
 HIGH_BYTES = 65_536

@@ -12,11 +12,9 @@ from pathlib import Path
 import pytest
 from pamqp import commands
 
-from tests.support.broker_process import BrokerProcess
+from tests.support.broker_process import BrokerProcess, StartDaemon
 from tests.support.raw_client import PROTOCOL_HEADER, RawClient
 from tests.support.waiting import wait_for
-
-from .conftest import StartDaemon
 
 DEADLINE_S = 60.0
 SETTINGS = """

@@ -10,18 +10,11 @@ from contextlib import AbstractContextManager, closing, contextmanager
 import pytest
 from pamqp import commands
 
-from tests.support.broker_process import BrokerProcess
+from tests.support.broker_process import BrokerProcess, StartDaemon
 from tests.support.http_api import HttpApi
 from tests.support.raw_client import RawClient
 
-from .conftest import StartDaemon
-
 Queue = commands.Queue
-
-
-@pytest.fixture
-def broker(start_daemon: StartDaemon) -> BrokerProcess:
-    return start_daemon()
 
 
 def connect(broker: BrokerProcess) -> RawClient:
@@ -46,7 +39,8 @@ def persistent(client: RawClient, queue: str, body: bytes) -> None:
 
 
 @pytest.mark.acceptance("SQLite gives up a lock after 5 s")
-def test_a_lock_holds_who_changes_definitions_and_nobody_else(broker: BrokerProcess) -> None:
+def test_a_lock_holds_who_changes_definitions_and_nobody_else(start_daemon: StartDaemon) -> None:
+    broker = start_daemon()
     api = HttpApi(f"http://127.0.0.1:{broker.management_port}")
     with connect(broker) as declarer, connect(broker) as other, ThreadPoolExecutor(3) as pool:
         other.declare("there", durable=True)
@@ -80,8 +74,9 @@ def test_a_lock_holds_who_changes_definitions_and_nobody_else(broker: BrokerProc
 
 
 def test_a_kill_meanwhile_leaves_nothing_of_what_nobody_was_promised(
-    broker: BrokerProcess,
+    start_daemon: StartDaemon,
 ) -> None:
+    broker = start_daemon()
     with connect(broker) as declarer, connect(broker) as other:
         other.declare("there", durable=True)
         with outside(broker, "BEGIN IMMEDIATE", "ROLLBACK"):
@@ -104,8 +99,9 @@ def refusing(broker: BrokerProcess, table: str) -> AbstractContextManager[None]:
 
 
 def test_who_declared_what_cannot_be_stored_is_told_and_the_others_go_on(
-    broker: BrokerProcess,
+    start_daemon: StartDaemon,
 ) -> None:
+    broker = start_daemon()
     api = HttpApi(f"http://127.0.0.1:{broker.management_port}")
     with connect(broker) as declarer, connect(broker) as other, refusing(broker, "queues"):
         declarer.send(Queue.Declare(queue="new", durable=True))
@@ -119,7 +115,8 @@ def test_who_declared_what_cannot_be_stored_is_told_and_the_others_go_on(
         other.read_confirms(1)
 
 
-def test_an_administrative_act_that_cannot_be_stored_is_not_done(broker: BrokerProcess) -> None:
+def test_an_administrative_act_that_cannot_be_stored_is_not_done(start_daemon: StartDaemon) -> None:
+    broker = start_daemon()
     api = HttpApi(f"http://127.0.0.1:{broker.management_port}")
     ann = {"password": "p", "tags": "", "name": "ann"}
     with refusing(broker, "users"):

@@ -6,11 +6,9 @@ from typing import Any, Final
 
 import pytest
 
-from tests.support.broker_process import BrokerProcess
+from tests.support.broker_process import BrokerProcess, StartDaemon
 from tests.support.http_api import HttpApi
 from tests.support.waiting import wait_for
-
-from .conftest import StartDaemon
 
 pika = pytest.importorskip("pika", reason="pika (PyPI) is not installed")
 

@@ -11,11 +11,9 @@ from pamqp import commands, common, frame
 
 from hareline.net.accepting import HANDSHAKES_MAX
 from hareline.settings import Auth, Limits, Settings
-from tests.support.broker_thread import BrokerThread
+from tests.support.broker_thread import BrokerThread, StartBroker
 from tests.support.raw_client import ALL_CAPABILITIES, PROTOCOL_HEADER, RawClient
 from tests.support.waiting import wait_for
-
-from .conftest import StartBroker
 
 TIMEOUT_S = 1.5
 DEADLINE_S = 60.0
@@ -94,10 +92,12 @@ def test_who_goes_away_half_way_leaves_nothing(patient: BrokerThread, step: str)
     expect_nobody_left(patient)
 
 
+@pytest.mark.row("M1")
 @pytest.mark.parametrize(
     "greeting",
     [
         b"AMQP\x01\x01\x00\x0a",  # the 0-10 probe of Qpid's clients
+        b"AMQP\x01\x01\x08\x00",
         b"AMQP\x00\x01\x00\x00",  # AMQP 1.0
         b"AMQP\x00\x00\x09\x02",
         b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
@@ -107,8 +107,10 @@ def test_who_goes_away_half_way_leaves_nothing(patient: BrokerThread, step: str)
     ],
 )
 def test_a_foreign_protocol_is_answered_with_ours_and_closed(
-    patient: BrokerThread, greeting: bytes
+    patient: BrokerThread, greeting: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """At once, and not by one of the timers, which never ring here."""
+    monkeypatch.setattr("hareline.net.shell.LINGER_S", 3600.0)
     raw = patient.client()
     raw.send_octets(greeting)
     assert raw.read_until_closed() == PROTOCOL_HEADER

@@ -8,11 +8,9 @@ import pika
 import pika.exceptions
 import pytest
 
-from tests.support.broker_process import BrokerProcess
+from tests.support.broker_process import BrokerProcess, StartDaemon
 from tests.support.http_api import HttpApi
 from tests.support.web_service import Asked, WebService, web_service
-
-from .conftest import StartDaemon
 
 
 def decide(asked: Asked) -> tuple[int, str]:
@@ -59,9 +57,9 @@ def daemon(start_daemon: StartDaemon, service: WebService) -> BrokerProcess:
 def connect(
     daemon: BrokerProcess, name: str = "ann", password: str | None = None
 ) -> pika.BlockingConnection:
-    credentials = pika.PlainCredentials(name, f"{name}-pw" if password is None else password)
+    given = f"{name}-pw" if password is None else password
     return pika.BlockingConnection(
-        pika.ConnectionParameters(daemon.host, daemon.port, credentials=credentials)
+        pika.URLParameters(daemon.url_for(username=name, password=given))
     )
 
 

@@ -6,8 +6,6 @@ import fcntl
 import json
 import shutil
 import sqlite3
-import subprocess
-import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -18,9 +16,9 @@ from hareline.cli.root import root
 from hareline.storage.journal.files import Files
 from hareline.storage.journal.format.frame import BATCH_SIZE
 from hareline.storage.journal.format.positions import segment_name
+from tests.support.broker_process import StartDaemon
+from tests.support.command_line import CommandLine
 from tests.support.segments import SegmentWriter, clean, message, settle
-
-from .conftest import StartDaemon
 
 
 @pytest.fixture
@@ -272,12 +270,6 @@ def test_a_definitions_file_that_is_none_does_no_harm(data_dir: Path) -> None:
 @pytest.mark.acceptance
 def test_as_a_process(data_dir: Path) -> None:
     _damage(data_dir)
-    result = subprocess.run(
-        [sys.executable, "-m", "hareline", "journal", "verify", str(data_dir)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert (result.returncode, result.stderr) == (1, "")
-    assert "damaged in 1 place, " in result.stdout
+    done = CommandLine()("journal", "verify", str(data_dir))
+    assert (done.status, done.err) == (1, "")
+    assert "damaged in 1 place, " in done.text

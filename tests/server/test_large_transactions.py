@@ -9,15 +9,13 @@ from operator import ge
 from typing import Final
 
 import pytest
-from pamqp import commands, frame, header
+from pamqp import commands, frame
 from pamqp.base import Frame
-from pamqp.body import ContentBody
 
-from tests.support.broker_process import BrokerProcess
+from tests.support.broker_process import BrokerProcess, StartDaemon
+from tests.support.pika_calls import publish_octets
 from tests.support.raw_client import RawClient
 from tests.support.waiting import wait_for
-
-from .conftest import StartDaemon
 
 COUNT: Final = 200_000
 PER_SEND: Final = 10_000
@@ -25,7 +23,6 @@ PER_SEND: Final = 10_000
 #: the disk. A commit takes a hundred shares or more, and took one; a rollback is soon over.
 ANSWERS_MIN: Final = {commands.Tx.Commit: (5, 1), commands.Tx.Rollback: (1, 0)}
 DEADLINE_S: Final = 120.0
-PERSISTENT: Final = commands.Basic.Properties(delivery_mode=2)
 COMMIT, COMMIT_OK = commands.Tx.Commit, commands.Tx.CommitOk
 ROLLBACK, ROLLBACK_OK = commands.Tx.Rollback, commands.Tx.RollbackOk
 
@@ -36,18 +33,11 @@ def connect(broker: BrokerProcess) -> RawClient:
     return client.open()
 
 
-def publish_octets(queue: str) -> bytes:
-    head = header.ContentHeader(body_size=4, properties=PERSISTENT)
-    return (
-        frame.marshal(commands.Basic.Publish(routing_key=queue), 1)
-        + frame.marshal(head, 1)
-        + frame.marshal(ContentBody(b"body"), 1)
-    )
-
-
 def publish(client: RawClient, queue: str, count: int = COUNT) -> None:
     for _ in range(0, count, PER_SEND):
-        client.send_octets(publish_octets(queue) * min(PER_SEND, count))
+        client.send_octets(
+            publish_octets("", queue, b"body", delivery_mode=2) * min(PER_SEND, count)
+        )
 
 
 def begin(client: RawClient) -> None:
@@ -77,7 +67,7 @@ class Watch:
     def _run(self) -> None:
         while not self._is_over.is_set():
             if self._is_publishing:
-                self._client.send_octets(publish_octets("watched"))
+                self._client.send_octets(publish_octets("", "watched", b"body", delivery_mode=2))
                 self._client.read_confirms(self.answers + 1)
             else:
                 self._client.ready_count("watched")

@@ -11,13 +11,11 @@ import pytest
 from pamqp import commands
 
 from hareline.settings import Settings
-from tests.support.broker_process import BrokerFailed, BrokerProcess
+from tests.support.broker_process import BrokerFailed, BrokerProcess, StartDaemon
 from tests.support.broker_thread import broker_in_thread
 from tests.support.directory_server import Directory, Entry, serving
 from tests.support.http_api import HttpApi
 from tests.support.raw_client import PROTOCOL_HEADER, RawClient
-
-from .conftest import StartDaemon
 
 PEOPLE, GROUPS = "ou=people,dc=x", "ou=groups,dc=x"
 ANN, BOB = f"uid=ann,{PEOPLE}", f"uid=bob,{PEOPLE}"
@@ -49,10 +47,8 @@ def test_a_user_has_the_rights_of_its_groups(start_daemon: StartDaemon) -> None:
         daemon = start_daemon(config(url))
 
         def connect(name: str, password: str) -> pika.BlockingConnection:
-            credentials = pika.PlainCredentials(name, password)
-            return pika.BlockingConnection(
-                pika.ConnectionParameters(daemon.host, daemon.port, credentials=credentials)
-            )
+            url = daemon.url_for(username=name, password=password)
+            return pika.BlockingConnection(pika.URLParameters(url))
 
         with connect("ann", "pw-of-ann") as connection:
             connection.channel().queue_declare("abc")

@@ -3,14 +3,8 @@
 from __future__ import annotations
 
 import json
-import re
 import signal
-import socket
-import subprocess
-import sys
 import time
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pika
@@ -19,12 +13,10 @@ import pytest
 from pamqp import commands
 
 from hareline.settings import Storage
-from tests.support.broker_process import BrokerProcess
+from tests.support.broker_process import BrokerProcess, StartDaemon
 from tests.support.broker_thread import BrokerThread
 from tests.support.http_api import HttpApi
 from tests.support.raw_client import RawClient
-
-from .conftest import StartDaemon
 
 DEADLINE_S = 60.0
 IN_MEMORY = Storage(kind="memory")
@@ -58,13 +50,6 @@ def exit_status(daemon: BrokerProcess) -> int:
 
 def health(url: str) -> tuple[int, Any]:
     return HttpApi(url, None).call("GET", "/api/health")
-
-
-@pytest.fixture
-def taken_port() -> Iterator[int]:
-    """A port somebody else listens on."""
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        yield listening.getsockname()[1]
 
 
 # ------------------------------------------------------------------------ the daemon
@@ -135,17 +120,6 @@ def test_a_client_that_never_answers_is_dropped_at_the_deadline(
         assert time.monotonic() - started >= 0.5
         assert b"shutdown" in raw.read_until_closed()
     assert '"BRK-1006"' in daemon.log_tail()
-
-
-@pytest.mark.acceptance
-def test_a_port_in_use_is_a_sentence_and_exit_status_1(tmp_path: Path, taken_port: int) -> None:
-    command = [sys.executable, "-m", "hareline", "serve", "--port", str(taken_port)]
-    command += ["--management-port", "0", "--data-dir", str(tmp_path)]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE_S, check=False)
-    assert ended.returncode == 1
-    assert re.search(rf"hareline: .*{taken_port}.*address already in use", ended.stderr, re.I)
-    assert "Traceback" not in ended.stderr
-    assert ended.stdout == ""
 
 
 @pytest.mark.acceptance

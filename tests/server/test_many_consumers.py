@@ -8,14 +8,13 @@ from random import Random
 from typing import Final
 
 import pytest
-from pamqp import commands, common, frame, header
+from pamqp import commands, common, frame
 
-from tests.support.broker_process import BrokerProcess
+from tests.support.broker_process import BrokerProcess, StartDaemon
 from tests.support.neighbour import busy_s, neighbour_of
+from tests.support.pika_calls import publish_octets
 from tests.support.raw_client import RawClient
 from tests.support.waiting import wait_for
-
-from .conftest import StartDaemon
 
 pytestmark = [
     pytest.mark.skipif(not Path("/proc/self/schedstat").exists(), reason="needs Linux's /proc"),
@@ -76,13 +75,6 @@ def consumer_count(client: RawClient) -> int:
     return client.call(declare, commands.Queue.DeclareOk).consumer_count or 0
 
 
-def publish_octets(**headers: int) -> bytes:
-    properties = commands.Basic.Properties(headers=dict(headers))
-    return frame.marshal(commands.Basic.Publish(routing_key="q"), 1) + frame.marshal(
-        header.ContentHeader(body_size=0, properties=properties), 1
-    )
-
-
 @pytest.mark.acceptance
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 def test_ten_thousand_come_and_go_and_nobody_else_waits(
@@ -135,7 +127,9 @@ def test_each_of_a_thousand_selectors_gets_its_message_and_nobody_else_waits(
     with neighbour_of(daemon) as neighbour:
         numbers = list(range(1_000))
         Random(7).shuffle(numbers)
-        client.send_octets(b"".join([publish_octets(a=number) for number in numbers]))
+        client.send_octets(
+            b"".join([publish_octets("", "q", b"x", headers={"a": number}) for number in numbers])
+        )
         tags = []
         for _ in numbers:
             deliver, _ = client.read_content()
@@ -151,11 +145,13 @@ def test_selectors_that_are_new_to_a_queue_where_messages_wait(
 ) -> None:
     """All that waits is looked at again; the consumers that come together share that."""
     client.declare("q")
-    client.send_octets(b"".join([publish_octets(b=number) for number in range(2_500)]))
+    client.send_octets(
+        b"".join([publish_octets("", "q", b"x", headers={"b": number}) for number in range(2_500)])
+    )
 
     def cost_s(count: int) -> float:
         """Processor time until the last of so many consumers has its message."""
-        client.send_octets(publish_octets(a=count - 1))
+        client.send_octets(publish_octets("", "q", b"x", headers={"a": count - 1}))
         assert client.ready_count("q") == 2_501
         before = busy_s(daemon)
         client.send_octets(consume_octets(KINDS["different selectors"], count))

@@ -9,11 +9,10 @@ import pytest
 from pamqp import commands
 
 from hareline.settings import Limits, Settings
-from tests.support.broker_thread import BrokerThread
+from tests.support.broker_process import StartDaemon
+from tests.support.broker_thread import BrokerThread, StartBroker
 from tests.support.raw_client import RawClient
 from tests.support.waiting import wait_for
-
-from .conftest import StartBroker, StartDaemon
 
 DEADLINE_S = 60.0
 MIB = 1 << 20

@@ -12,11 +12,9 @@ import pytest
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.support.broker_process import BrokerProcess
+from tests.support.broker_process import BrokerProcess, StartDaemon
 from tests.support.http_api import HttpApi
 from tests.support.waiting import wait_for
-
-from .conftest import StartDaemon
 
 pika = pytest.importorskip("pika", reason="pika (PyPI) is not installed")
 

@@ -14,13 +14,11 @@ import pika.exceptions
 import pytest
 
 from hareline.authorities.oauth import COOLDOWN_S
-from tests.support.broker_process import BrokerProcess
+from tests.support.broker_process import BrokerProcess, StartDaemon
 from tests.support.http_api import HttpApi
 from tests.support.tokens import Signer
 from tests.support.waiting import wait_for
 from tests.support.web_service import WebService, key_server, web_service
-
-from .conftest import StartDaemon
 
 ALL = ("rabbitmq.read:*/*", "rabbitmq.write:*/*", "rabbitmq.configure:*/*")
 SIGNER = Signer("ES256", "key-1")

@@ -6,16 +6,15 @@ import threading
 from typing import Final
 
 import pytest
-from pamqp import commands, frame, header
+from pamqp import commands, frame
 from pamqp.base import Frame
-from pamqp.body import ContentBody
 
-from tests.support.broker_thread import BrokerThread
+from hareline.settings import Settings
+from tests.support.broker_process import StartDaemon
+from tests.support.broker_thread import StartBroker
+from tests.support.pika_calls import publish_octets
 from tests.support.raw_client import RawClient
 
-from .conftest import StartDaemon
-
-PERSISTENT: Final = commands.Basic.Properties(delivery_mode=2)
 ROUNDS: Final = 200
 #: What two socket buffers may hold; the rest of a flood has to be in the broker.
 IN_SOCKETS_BYTES: Final = 16 << 20
@@ -23,15 +22,6 @@ IN_SOCKETS_BYTES: Final = 16 << 20
 
 def octets_of(*methods: Frame, channel: int = 1) -> bytes:
     return b"".join(frame.marshal(method, channel) for method in methods)
-
-
-def publish_octets(queue: str, body: bytes) -> bytes:
-    head = header.ContentHeader(body_size=len(body), properties=PERSISTENT)
-    return (
-        octets_of(commands.Basic.Publish(routing_key=queue))
-        + frame.marshal(head, 1)
-        + frame.marshal(ContentBody(body), 1)
-    )
 
 
 def names(client: RawClient, count: int) -> list[str]:
@@ -53,7 +43,7 @@ def test_replies_of_a_durable_daemon_keep_the_order_of_the_requests(
     with RawClient((daemon.host, daemon.port)).open(channels=(1, 2)) as client:
         client.declare("d", durable=True)
         client.call(commands.Tx.Select(), commands.Tx.SelectOk)
-        one_round = publish_octets("d", b"x") + octets_of(
+        one_round = publish_octets("", "d", b"x", delivery_mode=2) + octets_of(
             commands.Tx.Commit(),
             commands.Queue.Declare(queue="d", passive=True),
             commands.Basic.Get(queue="d", no_ack=True),
@@ -81,7 +71,9 @@ def test_the_connection_is_closed_behind_a_commit(start_daemon: StartDaemon) -> 
     with RawClient(address).open() as client:
         client.declare("d", durable=True)
         client.call(commands.Tx.Select(), commands.Tx.SelectOk)
-        client.send_octets((publish_octets("d", b"x") + octets_of(commands.Tx.Commit())) * 10)
+        client.send_octets(
+            (publish_octets("", "d", b"x", delivery_mode=2) + octets_of(commands.Tx.Commit())) * 10
+        )
         client.send_octets(octets_of(close, channel=0))
         assert names(client, 11) == [*["Tx.CommitOk"] * 10, "Connection.CloseOk"]
         assert client.read_until_closed() == b""
@@ -91,19 +83,22 @@ def test_the_connection_is_closed_behind_a_commit(start_daemon: StartDaemon) -> 
 
 @pytest.mark.acceptance
 def test_a_client_that_pipelines_without_end_behind_a_commit_is_not_read_from(
-    gated_broker: BrokerThread, gate: threading.Event
+    disk_answers: threading.Event, start_broker: StartBroker, durable: Settings
 ) -> None:
-    client, other = gated_broker.client().open(), gated_broker.client().open()
+    broker = start_broker(durable)
+    client, other = broker.client().open(), broker.client().open()
     client.declare("d", durable=True)
     client.call(commands.Tx.Select(), commands.Tx.SelectOk)
-    gate.clear()
-    client.send_octets(publish_octets("d", b"x") + octets_of(commands.Tx.Commit()))
+    disk_answers.clear()
+    client.send_octets(
+        publish_octets("", "d", b"x", delivery_mode=2) + octets_of(commands.Tx.Commit())
+    )
     request = octets_of(commands.Queue.Declare(queue="d", passive=True))
     per_send = 1000
     count = client.send_until_nobody_reads(request * per_send)
     assert count * per_send * len(request) < IN_SOCKETS_BYTES
     other.declare("t")  # the others do not wait
-    gate.set()
+    disk_answers.set()
     sender = threading.Thread(target=client.send_the_rest)
     sender.start()
     expected = ["Tx.CommitOk", *["Queue.DeclareOk"] * (count + 1) * per_send]

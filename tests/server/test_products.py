@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import json
 import socket
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -20,17 +18,16 @@ from hareline.server.broker import Broker
 from hareline.settings import (
     FurtherListener,
     Identity,
-    Limits,
     Listener,
     Management,
     Settings,
     Storage,
 )
-from tests.support.broker_process import BrokerProcess
+from tests.support.broker_process import BrokerProcess, StartDaemon
+from tests.support.broker_thread import StartBroker
+from tests.support.command_line import CommandLine
 from tests.support.raw_client import PROTOCOL_HEADER, RawClient
 from tests.support.waiting import wait_for
-
-from .conftest import StartBroker, StartDaemon
 
 USUAL, QPIDS = "RabbitMQ", "RabbitMQ (qpid)"
 PROBE_0_10 = b"AMQP\x01\x01\x00\x0a"
@@ -108,18 +105,6 @@ both = pytest.mark.parametrize(
 
 
 # --------------------------------------------------------------------------- the handshake
-
-
-@pytest.mark.row("M1")
-@pytest.mark.parametrize("header", [PROBE_0_10, PROBE_0_8, b"AMQP\x00\x01\x00\x00"])
-def test_another_header_is_answered_by_ours_and_the_socket_closed_at_once(
-    start_broker: StartBroker, header: bytes, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """And not by one of the timers, which never ring here."""
-    monkeypatch.setattr("hareline.net.shell.LINGER_S", 3600.0)
-    raw = start_broker(Settings(limits=Limits(handshake_timeout_s=3600))).client()
-    raw.send_octets(header)
-    assert raw.read_until_closed() == PROTOCOL_HEADER
 
 
 @pytest.mark.row("M1")
@@ -270,16 +255,9 @@ def test_two_ports_that_clash_are_named_before_anything_is_started(tmp_path: Pat
     config = tmp_path / "hareline.toml"
     config.write_text("[[listeners]]\nport = 5673\n[[listeners]]\nport = 5673\n")
     data_dir = tmp_path / "data"
-    command = [sys.executable, "-m", "hareline", "serve", "--config", str(config)]
-    ended = subprocess.run(
-        [*command, "--data-dir", str(data_dir)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert ended.returncode == 1
-    assert ended.stderr.replace(f"{config}: ", "") == (
+    done = CommandLine().serve("--config", str(config), "--data-dir", str(data_dir))
+    assert done.status == 1
+    assert done.err.replace(f"{config}: ", "") == (
         "listeners[1].port: Input should differ from listeners[0].port, which is 5673 too\n"
     )
     assert not data_dir.exists()

@@ -12,12 +12,10 @@ import pika
 import pika.exceptions
 import pytest
 
-from tests.support.broker_process import BrokerProcess
+from tests.support.broker_process import BrokerProcess, StartDaemon
 from tests.support.http_api import HttpApi
 from tests.support.relay import relay
 from tests.support.waiting import wait_for
-
-from .conftest import StartDaemon
 
 CONFIG = """
 [listener]

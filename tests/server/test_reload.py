@@ -46,22 +46,19 @@ FILE = BASE + VHOSTS + USERS
 Reload = Callable[..., list[dict[str, object]]]
 
 
-@pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    with BrokerProcess(tmp_path_factory.mktemp("reload"), FILE) as daemon:
-        yield daemon
+pytestmark = pytest.mark.daemon(FILE)
 
 
 @pytest.fixture
-def reload(running: BrokerProcess) -> Iterator[Reload]:
+def reload(daemon: BrokerProcess) -> Iterator[Reload]:
     """``reload(text)`` puts it into the file, sends SIGHUP, and returns what is logged of that."""
 
     def replace(text: str, answer: str = "CFG-1001") -> list[dict[str, object]]:
-        start = running.log_path.stat().st_size
-        running.reload(text)
+        start = daemon.log_path.stat().st_size
+        daemon.reload(text)
 
         def new_lines() -> list[dict[str, object]] | None:
-            with running.log_path.open("rb") as log:
+            with daemon.log_path.open("rb") as log:
                 log.seek(start)
                 written = log.read()
             if not written.endswith(b"\n") or answer.encode() not in written:
@@ -76,11 +73,11 @@ def reload(running: BrokerProcess) -> Iterator[Reload]:
 
 
 @pytest.fixture
-def client(running: BrokerProcess) -> Iterator[Callable[[], RawClient]]:
+def client(daemon: BrokerProcess) -> Iterator[Callable[[], RawClient]]:
     clients: list[RawClient] = []
 
     def connect() -> RawClient:
-        clients.append(RawClient((running.host, running.port)))
+        clients.append(RawClient((daemon.host, daemon.port)))
         return clients[-1]
 
     yield connect
@@ -205,21 +202,21 @@ def test_a_smaller_message_limit_counts_at_once(reload: Reload, client: Connect)
     )
 
 
-def test_the_log_level_changes(reload: Reload, client: Connect, running: BrokerProcess) -> None:
-    running.reload(FILE.replace('level = "info"', 'level = "warning"'))
+def test_the_log_level_changes(reload: Reload, client: Connect, daemon: BrokerProcess) -> None:
+    daemon.reload(FILE.replace('level = "info"', 'level = "warning"'))
     size = 0
 
     def is_quiet() -> bool:
         nonlocal size
-        before = running.log_path.stat().st_size
+        before = daemon.log_path.stat().st_size
         client().open().close()
-        size = running.log_path.stat().st_size
+        size = daemon.log_path.stat().st_size
         return size == before
 
     wait_for(is_quiet, DEADLINE_S, "a connection that is not logged")
     reload(FILE)
     client().open().close()
-    wait_for(lambda: "CON-1001" in log_after(running, size), DEADLINE_S, "a connection in the log")
+    wait_for(lambda: "CON-1001" in log_after(daemon, size), DEADLINE_S, "a connection in the log")
 
 
 def log_after(daemon: BrokerProcess, position: int) -> str:
@@ -227,7 +224,7 @@ def log_after(daemon: BrokerProcess, position: int) -> str:
 
 
 def test_what_needs_a_restart_is_named_and_not_changed(
-    reload: Reload, client: Connect, running: BrokerProcess
+    reload: Reload, client: Connect, daemon: BrokerProcess
 ) -> None:
     lines = reload(FILE + '[listener]\nbacklog = 7\n[identity]\nproduct = "X"\n', "CFG-1002")
     assert lines[-1]["options"] == "listener.backlog, identity.product"
@@ -270,19 +267,19 @@ def test_every_error_of_a_file_is_named(reload: Reload) -> None:
 
 
 def test_a_file_that_is_gone_is_refused(
-    reload: Reload, client: Connect, running: BrokerProcess
+    reload: Reload, client: Connect, daemon: BrokerProcess
 ) -> None:
-    running.config_path.unlink()
-    start = running.log_path.stat().st_size
-    assert running.process is not None
-    running.process.send_signal(signal.SIGHUP)
-    wait_for(lambda: "CFG-1003" in log_after(running, start), DEADLINE_S, "the refusal")
-    assert str(running.config_path) in log_after(running, start)
+    daemon.config_path.unlink()
+    start = daemon.log_path.stat().st_size
+    assert daemon.process is not None
+    daemon.process.send_signal(signal.SIGHUP)
+    wait_for(lambda: "CFG-1003" in log_after(daemon, start), DEADLINE_S, "the refusal")
+    assert str(daemon.config_path) in log_after(daemon, start)
     client().open()
 
 
 def test_what_a_flag_outweighs_is_said_at_each_reload(
-    reload: Reload, running: BrokerProcess
+    reload: Reload, daemon: BrokerProcess
 ) -> None:
     def overridden(lines: list[dict[str, object]]) -> list[tuple[object, ...]]:
         told = [line for line in lines if line["code"] == "CFG-1004"]
@@ -290,4 +287,4 @@ def test_what_a_flag_outweighs_is_said_at_each_reload(
 
     assert overridden(reload(FILE)) == []
     lines = reload(f"{FILE}[listener]\nport = 1\nbacklog = 7\n")
-    assert overridden(lines) == [("listener.port", "--port", str(running.config_path))]
+    assert overridden(lines) == [("listener.port", "--port", str(daemon.config_path))]

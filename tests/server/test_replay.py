@@ -5,9 +5,6 @@ The stories are told with small segments, so that files are freed, and retained,
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import time
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,11 +14,10 @@ import pika
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
-from tests.support.broker_process import BrokerProcess
+from tests.support.broker_process import BrokerProcess, StartDaemon
+from tests.support.command_line import CommandLine, Done
 from tests.support.pika_calls import channel_to
 from tests.support.waiting import wait_for
-
-from .conftest import StartDaemon
 
 RETAINING = '[journal]\nsegment_bytes = "1MiB"\nretention_age_s = 3600\n'
 DEADLINE_S = 60.0
@@ -52,28 +48,11 @@ def bodies(channel: BlockingChannel, queue: str) -> list[bytes]:
 
 
 def replay(
-    daemon: BrokerProcess,
-    span: tuple[str, str] = EVER,
-    *flags: str,
-    queue: str = "orders",
-    to_queue: str = "again",
-    password: str | None = "guest",
-) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "hareline", "replay", "--queue", queue, "--to-queue", to_queue]
-    command += ["--from", span[0], "--to", span[1]]
-    command += ["--url", daemon.management_url, *flags]
-    environment = {name: value for name, value in os.environ.items() if "HARELINE" not in name}
-    if password is not None:
-        environment["HARELINE_PASSWORD"] = password
-    return subprocess.run(
-        command,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=DEADLINE_S,
-        check=False,
-        env=environment,
-    )
+    daemon: BrokerProcess, span: tuple[str, str] = EVER, *flags: str, password: str = "guest"
+) -> Done:
+    environ = {"HARELINE_PASSWORD": password} if password else {}
+    wanted = ["--queue", "orders", "--to-queue", "again", "--from", span[0], "--to", span[1]]
+    return CommandLine(**environ)("replay", *wanted, "--url", daemon.management_url, *flags)
 
 
 def retained(daemon: BrokerProcess) -> list[Path]:
@@ -107,8 +86,8 @@ def test_what_was_acked_before_a_restart_is_replayed_by_its_time_of_arrival(
         channel.queue_declare("again", durable=True)
         asked_s = time.time()
         ended = replay(daemon, (begin, end))
-        assert (ended.returncode, ended.stderr) == (0, "")
-        assert ended.stdout.startswith(
+        assert (ended.status, ended.err) == (0, "")
+        assert ended.text.startswith(
             "replayed 2 messages of 'orders' into 'again', which arrived from 20"
         )
         (first, first_body), (second, second_body) = take_all(channel, "again")
@@ -134,7 +113,7 @@ def test_segments_that_nobody_needs_any_more_are_replayed_from_in_order(
         assert bodies(channel, "orders") == sent
         wait_for(lambda: len(retained(daemon)) >= 4 or None, DEADLINE_S, "retained segments")
         ended = replay(daemon)
-        assert (ended.returncode, ended.stdout[:21]) == (0, "replayed 200 messages")
+        assert (ended.status, ended.text[:21]) == (0, "replayed 200 messages")
         assert bodies(channel, "again") == sent
 
 
@@ -149,7 +128,7 @@ def test_messages_are_replayed_although_their_queue_is_gone_and_another_has_its_
             publish(channel, "orders", life)
             channel.queue_delete("orders")
         ended = replay(daemon)
-        assert ended.returncode == 0, ended.stderr
+        assert ended.status == 0, ended.err
         assert bodies(channel, "again") == [b"one", b"two"]
 
 
@@ -160,7 +139,7 @@ def test_a_replay_is_as_durable_as_what_it_replays(daemon: BrokerProcess) -> Non
         channel.queue_declare("again", durable=True)
         publish(channel, "orders", b"kept")
         take_all(channel, "orders")
-        assert replay(daemon).returncode == 0
+        assert replay(daemon).status == 0
     daemon.kill()
     daemon.start()
     with channel_to(daemon.url) as channel:
@@ -179,13 +158,13 @@ def test_a_selector_a_limit_and_a_routing_key_narrow_it(daemon: BrokerProcess) -
             channel.basic_publish("amq.topic", key, b"%d" % number, properties)
         take_all(channel, "orders")
         ended = replay(daemon, EVER, "--selector", "number > 1", "--routing-key", "even")
-        assert ended.returncode == 0, ended.stderr
+        assert ended.status == 0, ended.err
         assert bodies(channel, "again") == [b"2", b"4"]
-        assert replay(daemon, EVER, "--exchange", "amq.topic", "--limit", "3").returncode == 0
+        assert replay(daemon, EVER, "--exchange", "amq.topic", "--limit", "3").status == 0
         assert bodies(channel, "again") == [b"0", b"1", b"2"]
         nothing = replay(daemon, EVER, "--exchange", "")
-        assert nothing.stdout == "replayed 0 messages of 'orders' into 'again'\n"
-        assert nothing.returncode == 0
+        assert nothing.text == "replayed 0 messages of 'orders' into 'again'\n"
+        assert nothing.status == 0
 
 
 @pytest.mark.acceptance
@@ -200,12 +179,12 @@ def test_what_the_target_refuses_is_said_and_the_rest_can_be_had_later(
             publish(channel, "orders", b"%d" % number)
             now()
         ended = replay(daemon)
-        assert ended.returncode == 1
-        assert ended.stdout.startswith("replayed 2 messages")
-        assert "queue 'again' is at its limit" in ended.stderr
+        assert ended.status == 1
+        assert ended.text.startswith("replayed 2 messages")
+        assert "queue 'again' is at its limit" in ended.err
         assert bodies(channel, "again") == [b"0", b"1"]
-        stopped_at = ended.stderr.partition("arrived at ")[2][: len("2026-01-05T10:00:00.000Z")]
-        assert replay(daemon, (stopped_at, EVER[1])).returncode == 0
+        stopped_at = ended.err.partition("arrived at ")[2][: len("2026-01-05T10:00:00.000Z")]
+        assert replay(daemon, (stopped_at, EVER[1])).status == 0
         assert bodies(channel, "again") == [b"2"]
 
 
@@ -226,21 +205,19 @@ def test_a_wrong_request_is_a_sentence_and_exit_status_1(daemon: BrokerProcess) 
         (["--url", "ftp://x"], "--url: 'ftp://x' does not begin with http:// or https://"),
     ):
         ended = replay(daemon, EVER, *flags)
-        assert (ended.returncode, ended.stdout) == (1, "")
-        assert ended.stderr.startswith("hareline: ")
-        assert problem in ended.stderr
-        assert len(ended.stderr.splitlines()) == 1
+        assert (ended.status, ended.text) == (1, "")
+        assert ended.err.startswith("hareline: ")
+        assert problem in ended.err
+        assert len(ended.err.splitlines()) == 1
 
 
 @pytest.mark.acceptance
 def test_without_a_terminal_and_a_password_it_says_where_one_could_be(
     daemon: BrokerProcess,
 ) -> None:
-    ended = replay(daemon, password=None)
-    assert ended.returncode == 1
-    assert (
-        ended.stderr == "hareline: no password: set HARELINE_PASSWORD, or run this on a terminal\n"
-    )
+    ended = replay(daemon, password="")
+    assert ended.status == 1
+    assert ended.err == "hareline: no password: set HARELINE_PASSWORD, or run this on a terminal\n"
 
 
 @pytest.mark.acceptance
@@ -259,8 +236,8 @@ def test_a_broker_that_keeps_nothing_says_which_option_does(
         channel.queue_declare("orders", durable=True)
         channel.queue_declare("again", durable=True)
     ended = replay(daemon)
-    assert ended.returncode == 1
-    assert problem in ended.stderr
+    assert ended.status == 1
+    assert problem in ended.err
 
 
 @pytest.mark.acceptance
@@ -269,7 +246,7 @@ def test_the_log_says_who_replayed_what(daemon: BrokerProcess) -> None:
         channel.queue_declare("orders", durable=True)
         channel.queue_declare("again", durable=True)
         publish(channel, "orders", b"x")
-    assert replay(daemon).returncode == 0
+    assert replay(daemon).status == 0
     wait_for(lambda: "JRN-1009" in daemon.log_tail(), DEADLINE_S, "the line in the log")
     line = next(each for each in daemon.log_tail().splitlines() if "JRN-1009" in each)
     assert '"user": "guest"' in line

@@ -27,12 +27,11 @@ from pika.adapters.blocking_connection import BlockingChannel
 from hareline.settings import Settings, Storage
 from hareline.testing import running_broker
 from tests.crash.stories import SMALL_WINDOWS
-from tests.support.broker_process import BrokerProcess
-from tests.support.pika_calls import channel_to, ready_count
+from tests.support.broker_process import BrokerProcess, StartDaemon
+from tests.support.command_line import CommandLine
+from tests.support.pika_calls import channel_to, get_all, ready_count
 from tests.support.raw_client import RawClient
 from tests.support.waiting import wait_for
-
-from .conftest import StartDaemon
 
 SMALL_SEGMENTS = '[journal]\nsegment_bytes = "1MiB"\n'
 DEADLINE_S = 60.0
@@ -60,11 +59,7 @@ def publish(
 
 
 def drained(channel: BlockingChannel, queue: str) -> list[str]:
-    """The bodies of all messages, taken away, in order."""
-    bodies = []
-    while (got := channel.basic_get(queue, auto_ack=True))[2] is not None:
-        bodies.append(got[2].decode())
-    return bodies
+    return [body.decode() for body in get_all(channel, queue)]
 
 
 def is_there(daemon: BrokerProcess, *, queue: str = "", exchange: str = "") -> bool:
@@ -274,22 +269,6 @@ def test_one_message_in_several_queues_is_settled_in_each_by_itself(
             ["two"],
             ["one", "two", "three"],
         ]
-
-
-@pytest.mark.acceptance
-def test_a_transaction_is_there_as_a_whole(daemon: BrokerProcess) -> None:
-    connection = pika.BlockingConnection(pika.URLParameters(daemon.url))
-    channel = connection.channel()
-    channel.queue_declare("q", durable=True)
-    channel.tx_select()
-    for body in (b"one", b"two"):
-        channel.basic_publish("", "q", body, PERSISTENT)
-    channel.tx_commit()
-    channel.basic_publish("", "q", b"never committed", PERSISTENT)
-    connection.close()
-    daemon.restart_by_kill()
-    with channel_to(daemon.url) as channel:
-        assert drained(channel, "q") == ["one", "two"]
 
 
 class TestRedelivered:
@@ -610,23 +589,15 @@ def test_many_messages_over_many_files_and_many_restarts(daemon: BrokerProcess) 
 # ------------------------------------------------------------------------- the start
 
 
-def serve_status(daemon: BrokerProcess, *flags: str) -> subprocess.CompletedProcess[str]:
-    """Start another daemon on the same directory, which is expected to end by itself."""
-    command = [sys.executable, "-m", "hareline", "serve", "--port", "0", "--management-port", "0"]
-    command += ["--data-dir", str(daemon.data_dir), *flags]
-    return subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE_S, check=False)
-
-
 @pytest.mark.acceptance
 def test_a_second_broker_on_the_directory_is_a_sentence_and_exit_status_1(
     daemon: BrokerProcess,
 ) -> None:
     assert daemon.process is not None
-    ended = serve_status(daemon)
-    assert ended.returncode == 1
+    done = CommandLine().serve("--data-dir", str(daemon.data_dir))
+    assert done.status == 1
     expected = f"{daemon.data_dir}: in use by the broker with process id {daemon.process.pid}"
-    assert f"hareline: {expected}" in ended.stderr
-    assert "Traceback" not in ended.stderr
+    assert f"hareline: {expected}" in done.err
     with channel_to(daemon.url) as channel:
         channel.queue_declare("q", durable=True)
 
@@ -638,10 +609,9 @@ def test_removing_the_lock_file_lets_no_second_broker_in(daemon: BrokerProcess) 
         publish(channel, "q", "before")
     (daemon.data_dir / "lock").unlink()
     for _ in range(2):
-        ended = serve_status(daemon)
-        assert ended.returncode == 1
-        assert f"hareline: {daemon.data_dir}: in use by another process, prob" in ended.stderr
-        assert "Traceback" not in ended.stderr
+        done = CommandLine().serve("--data-dir", str(daemon.data_dir))
+        assert done.status == 1
+        assert f"hareline: {daemon.data_dir}: in use by another process, prob" in done.err
     with channel_to(daemon.url) as channel:
         publish(channel, "q", "after")
     daemon.restart()
@@ -665,14 +635,13 @@ class TestDamage:
 
     @pytest.mark.acceptance
     def test_it_does_not_start_and_says_exactly_why(self, damaged: BrokerProcess) -> None:
-        ended = serve_status(damaged)
-        assert ended.returncode == 1
-        sentence = ended.stderr.splitlines()[-1]
+        done = CommandLine().serve("--data-dir", str(damaged.data_dir))
+        assert done.status == 1
+        sentence = done.err.splitlines()[-1]
         assert re.search(r"hareline: .*\.log, offset \d+, \d+ octets: checksum does not", sentence)
         assert "1 of queue 'q' in vhost '/' (offsets 1 to 1)" in sentence
         assert 'journal.on_corruption to "skip" or "truncate"' in sentence
-        assert '"JRN-1004"' in ended.stderr
-        assert "Traceback" not in ended.stderr
+        assert '"JRN-1004"' in done.err
 
     @pytest.mark.acceptance
     @pytest.mark.parametrize(
@@ -700,10 +669,9 @@ def test_definitions_of_a_newer_version_are_a_sentence_and_exit_status_1(
     outside = sqlite3.connect(daemon.data_dir / "definitions.sqlite")
     outside.execute("PRAGMA user_version = 99")
     outside.close()
-    ended = serve_status(daemon)
-    assert ended.returncode == 1
-    assert "definitions.sqlite: version 99" in ended.stderr
-    assert "Traceback" not in ended.stderr
+    done = CommandLine().serve("--data-dir", str(daemon.data_dir))
+    assert done.status == 1
+    assert "definitions.sqlite: version 99" in done.err
 
 
 @pytest.mark.acceptance
@@ -719,10 +687,11 @@ def test_empty_definitions_beside_a_journal_are_a_sentence_and_exit_status_1(
     whole = definitions.read_bytes()
     definitions.write_bytes(b"")
     daemon.config_path.write_text(f'{SMALL_SEGMENTS}on_corruption = "{policy}"\n')
-    ended = serve_status(daemon, "--config", str(daemon.config_path))
-    assert ended.returncode == 1
-    assert f"hareline: {definitions}: empty, though there are messages in" in ended.stderr
-    assert "Traceback" not in ended.stderr
+    done = CommandLine().serve(
+        "--data-dir", str(daemon.data_dir), "--config", str(daemon.config_path)
+    )
+    assert done.status == 1
+    assert f"hareline: {definitions}: empty, though there are messages in" in done.err
     definitions.write_bytes(whole)
     daemon.start()
     with channel_to(daemon.url) as channel:
@@ -768,10 +737,8 @@ def test_a_full_disk_blocks_publishers_until_there_is_room(start_daemon: StartDa
 
 
 @pytest.mark.acceptance
-def test_told_to_stop_before_it_has_started_it_stops(tmp_path: Path) -> None:
+def test_told_to_stop_before_it_has_started_it_stops(daemon: BrokerProcess) -> None:
     """SIGTERM as early as it is listened to; whichever comes first, the end is a good one."""
-    daemon = BrokerProcess(tmp_path, SMALL_SEGMENTS)
-    daemon.start()
     with channel_to(daemon.url) as channel:
         channel.queue_declare("q", durable=True)
         publish(channel, "q", *map(str, range(200)))
@@ -792,7 +759,6 @@ def test_told_to_stop_before_it_has_started_it_stops(tmp_path: Path) -> None:
     daemon.start()
     with channel_to(daemon.url) as channel:
         assert drained(channel, "q") == list(map(str, range(200)))
-    daemon.stop()
 
 
 @pytest.mark.acceptance

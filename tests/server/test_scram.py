@@ -8,12 +8,10 @@ import pytest
 from pamqp import commands
 
 from hareline.auth.scram import new_keys
-from tests.support.broker_process import BrokerProcess
+from tests.support.broker_process import BrokerProcess, StartDaemon
 from tests.support.raw_client import ALL_CAPABILITIES, PROTOCOL_HEADER, RawClient
 from tests.support.scram_client import ScramClient
 from tests.support.waiting import wait_for
-
-from .conftest import StartDaemon
 
 Secure = commands.Connection.Secure
 DEADLINE_S = 60.0

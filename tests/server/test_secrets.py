@@ -7,11 +7,8 @@ wrong. Then all that it said and wrote is searched for them.
 from __future__ import annotations
 
 import base64
-import os
 import signal
 import socket
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,7 +17,8 @@ import pika.exceptions
 import pytest
 from pamqp import commands, frame
 
-from tests.support.broker_process import BrokerProcess
+from tests.support.broker_process import BrokerProcess, StartDaemon
+from tests.support.command_line import CommandLine
 from tests.support.http_api import HttpApi
 from tests.support.raw_client import PROTOCOL_HEADER, RawClient
 from tests.support.waiting import wait_for
@@ -111,23 +109,12 @@ def _log_in_over_http(daemon: BrokerProcess) -> None:
 
 
 def _use_the_command_line(daemon: BrokerProcess) -> None:
-    environment = {
-        **{key: value for key, value in os.environ.items() if not key.startswith("HARELINE_")},
-        "HARELINE_URL": daemon.management_url,
-        "HARELINE_USER": "ann",
-    }
     for password in (RIGHT, WRONG):
-        command = [sys.executable, "-m", "hareline", "user", "passwd", "bob"]
-        finished = subprocess.run(
-            command,
-            env={**environment, "HARELINE_PASSWORD": password},
-            input=f"{NEW}\n",
-            capture_output=True,
-            text=True,
-            timeout=DEADLINE_S,
-            check=False,
+        hareline = CommandLine(
+            HARELINE_URL=daemon.management_url, HARELINE_USER="ann", HARELINE_PASSWORD=password
         )
-        expect_none_in((finished.stdout + finished.stderr).encode(), "the command's output")
+        done = hareline("user", "passwd", "bob", text=f"{NEW}\n")
+        expect_none_in(done.out + done.err.encode(), "the command's output")
 
 
 def _reload_what_is_wrong(daemon: BrokerProcess) -> None:
@@ -187,32 +174,24 @@ def test_no_file_of_the_broker_has_one(daemon: BrokerProcess) -> None:
 
 @pytest.mark.acceptance
 @pytest.mark.parametrize("number", [signal.SIGABRT, signal.SIGSEGV])
-def test_a_crash_says_none(tmp_path: Path, number: signal.Signals) -> None:
-    daemon = BrokerProcess(tmp_path, CONFIG)
-    try:
-        daemon.start()
-        assert daemon.process is not None
-        connection = pika.BlockingConnection(
-            pika.URLParameters(daemon.url_for(username="ann", password=RIGHT))
-        )
-        daemon.process.send_signal(number)
-        daemon.process.wait(DEADLINE_S)
-        with pytest.raises(pika.exceptions.AMQPError):
-            connection.channel()
-        expect_none_in(daemon.log_path.read_bytes(), "the log of a crash")
-    finally:
-        daemon.kill()
+def test_a_crash_says_none(start_daemon: StartDaemon, number: signal.Signals) -> None:
+    daemon = start_daemon(CONFIG)
+    assert daemon.process is not None
+    connection = pika.BlockingConnection(
+        pika.URLParameters(daemon.url_for(username="ann", password=RIGHT))
+    )
+    daemon.process.send_signal(number)
+    daemon.process.wait(DEADLINE_S)
+    with pytest.raises(pika.exceptions.AMQPError):
+        connection.channel()
+    expect_none_in(daemon.log_path.read_bytes(), "the log of a crash")
+    daemon.kill()
 
 
 @pytest.mark.acceptance
 def test_a_broker_that_does_not_start_says_none(tmp_path: Path) -> None:
     path = tmp_path / "hareline.toml"
     path.write_text(CONFIG.replace("[auth]", "[auth]\nmechanisms = 7") + "[[users]]\nname = 7\n")
-    finished = subprocess.run(
-        [sys.executable, "-m", "hareline", "serve", "--config", str(path)],
-        capture_output=True,
-        timeout=DEADLINE_S,
-        check=False,
-    )
-    assert finished.returncode == 1
-    expect_none_in(finished.stdout + finished.stderr, "what it said")
+    done = CommandLine().serve("--config", str(path))
+    assert done.status == 1
+    expect_none_in(done.out + done.err.encode(), "what it said")

@@ -7,14 +7,12 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from pamqp import commands, common, frame, header
-from pamqp.body import ContentBody
+from pamqp import commands, common, frame
 
-from tests.support.broker_process import BrokerProcess
+from tests.support.broker_process import BrokerProcess, StartDaemon
 from tests.support.neighbour import busy_s, neighbour_of
+from tests.support.pika_calls import publish_octets
 from tests.support.raw_client import RawClient
-
-from .conftest import StartDaemon
 
 pytestmark = [
     pytest.mark.skipif(not Path("/proc/self/schedstat").exists(), reason="needs Linux's /proc"),
@@ -55,15 +53,6 @@ def consume_octets(
     return frame.marshal(consume, channel)
 
 
-def publish_octets(headers: common.FieldTable) -> bytes:
-    properties = commands.Basic.Properties(headers=headers)
-    return (
-        frame.marshal(commands.Basic.Publish(routing_key="q"), 1)
-        + frame.marshal(header.ContentHeader(body_size=4, properties=properties), 1)
-        + frame.marshal(ContentBody(b"body"), 1)
-    )
-
-
 @pytest.mark.acceptance
 @pytest.mark.parametrize(
     "selector",
@@ -85,7 +74,10 @@ def test_messages_with_long_texts_cost_little_whatever_is_searched(
     before = busy_s(daemon)
     with neighbour_of(daemon) as neighbour:
         for length in (1_000, 8_192, 100_000):
-            texts = [publish_octets({"x": "a" * length, "y": number}) for number in range(10)]
+            texts = [
+                publish_octets("", "q", b"body", headers={"x": "a" * length, "y": number})
+                for number in range(10)
+            ]
             client.send_octets(b"".join(texts))
             client.read_content()
     assert client.ready_count("q") == 27
@@ -101,7 +93,10 @@ def test_messages_with_thousands_of_headers_are_looked_at_and_nobody_else_waits(
     client.declare("q", durable=True, arguments=arguments)
     client.select_confirms()
     headers: common.FieldTable = {f"h{number}": number for number in range(7_000)}
-    client.send_octets(publish_octets(headers) * 200 + publish_octets({**headers, "y": 9}))
+    client.send_octets(
+        publish_octets("", "q", b"body", headers=headers) * 200
+        + publish_octets("", "q", b"body", headers={**headers, "y": 9})
+    )
     client.read_confirms(201)
     with neighbour_of(daemon) as neighbour:
         offset = "first" if arguments else ""
@@ -138,7 +133,10 @@ def test_a_queue_takes_no_more_costly_selectors_than_its_messages_can_bear(
     client.send_octets(b"".join([consume_octets(f"c{n}", costly[n]) for n in range(taken)]))
     client.declare("q")
     with neighbour_of(daemon) as neighbour:
-        texts = [publish_octets({"x": "a" * 1_700, "y": number}) for number in range(10)]
-        client.send_octets(b"".join([*texts, publish_octets({"z": 7})]))
+        texts = [
+            publish_octets("", "q", b"body", headers={"x": "a" * 1_700, "y": number})
+            for number in range(10)
+        ]
+        client.send_octets(b"".join([*texts, publish_octets("", "q", b"body", headers={"z": 7})]))
         client.read_content()
     assert neighbour.longest_wait_s < LONGEST_WAIT_S

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import pika
@@ -13,36 +10,19 @@ import pytest
 from hareline.counts import QueueCounts
 from hareline.queues.queue import Queue
 from hareline.server.broker import Broker
-from hareline.settings import Listener, Management, Settings, Storage
+from hareline.settings import Management, Settings
 from hareline.statistics.readings import connection_facts, queue_facts
-from tests.support.broker_thread import BrokerThread
-
-
-def settings(directory: Path) -> Settings:
-    return Settings(
-        data_dir=directory,
-        listener=Listener(port=0),
-        management=Management(port=0, sample_interval_s=0.1),
-        storage=Storage.model_validate({"kind": "journal"}),
-    )
-
-
-@contextmanager
-def running(directory: Path) -> Iterator[BrokerThread]:
-    """A broker with its HTTP interface, which ``broker_in_thread`` does without."""
-    thread = BrokerThread(settings(directory))
-    thread.start()
-    try:
-        yield thread
-    finally:
-        thread.stop()
-    assert not thread.failures, thread.failures
+from tests.support.broker_thread import BrokerThread, StartBroker, broker_in_thread
 
 
 @pytest.fixture
-def broker(tmp_path: Path) -> Iterator[BrokerThread]:
-    with running(tmp_path) as started:
-        yield started
+def settings(durable: Settings) -> Settings:
+    return durable.model_copy(update={"management": Management(sample_interval_s=0.1)})
+
+
+@pytest.fixture
+def broker(start_broker: StartBroker, settings: Settings) -> BrokerThread:
+    return start_broker(settings, has_http=True)
 
 
 def connect(broker: BrokerThread) -> pika.BlockingConnection:
@@ -93,8 +73,8 @@ def test_what_a_client_did_is_in_the_totals_when_it_is_gone(broker: BrokerThread
 
 
 @pytest.mark.acceptance
-def test_after_a_restart_depths_are_back_and_counters_begin_anew(tmp_path: Path) -> None:
-    with running(tmp_path) as before:
+def test_after_a_restart_depths_are_back_and_counters_begin_anew(settings: Settings) -> None:
+    with broker_in_thread(settings, has_http=True) as before:
         connection = connect(before)
         channel = connection.channel()
         channel.queue_declare("q", durable=True)
@@ -105,7 +85,7 @@ def test_after_a_restart_depths_are_back_and_counters_begin_anew(tmp_path: Path)
         channel.basic_get("q")  # comes back as redelivered
         publish(channel, 1)  # never committed
         connection.close()
-    with running(tmp_path) as after:
+    with broker_in_thread(settings, has_http=True) as after:
         assert after.ask_queue("q", counts) == QueueCounts()
         facts = after.ask_queue("q", queue_facts)
         assert (facts.ready, facts.persistent, facts.ready_bytes) == (3, 3, 12)

@@ -7,12 +7,10 @@ from typing import Any
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
-from tests.support.broker_process import BrokerProcess
+from tests.support.broker_process import BrokerProcess, StartDaemon
 from tests.support.http_api import HttpApi
 from tests.support.pika_calls import channel_to
 from tests.support.waiting import wait_for
-
-from .conftest import StartDaemon
 
 DEADLINE_S = 60.0
 STREAM = {"x-queue-type": "stream", "x-max-length-bytes": 50}

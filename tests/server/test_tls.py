@@ -19,11 +19,9 @@ import pika.exceptions
 import pytest
 
 from tests.support.authority import Files
-from tests.support.broker_process import BrokerFailed, BrokerProcess
+from tests.support.broker_process import BrokerFailed, BrokerProcess, StartDaemon
 from tests.support.http_api import HttpApi
 from tests.support.waiting import wait_for
-
-from .conftest import StartDaemon
 
 # pika leaves sockets that were refused to the garbage collector
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")

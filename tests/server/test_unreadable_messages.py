@@ -8,10 +8,8 @@ from typing import Any
 import pika
 import pytest
 
-from tests.support.broker_process import BrokerProcess
+from tests.support.broker_process import BrokerProcess, StartDaemon
 from tests.support.waiting import wait_for
-
-from .conftest import StartDaemon
 
 COUNT = 400
 BODY_BYTES = 131_072  # so many of them are more than what a queue keeps in memory

@@ -36,12 +36,6 @@ def broker() -> Iterator[BrokerThread]:
         yield thread
 
 
-def address_of(broker: BrokerThread) -> tuple[str, int]:
-    url = broker.ask(lambda inside: inside.management_url)
-    host, port = url.removeprefix("http://").rsplit(":", 1)
-    return host, int(port)
-
-
 def connect(address: tuple[str, int]) -> pika.BlockingConnection:
     return pika.BlockingConnection(pika.ConnectionParameters(*address))
 
@@ -64,7 +58,7 @@ def test_a_client_works_however_its_octets_are_cut_into_messages(
     broker: BrokerThread, piece: int
 ) -> None:
     body = bytes(range(256)) * (10 if piece < 100 else 4096)
-    with tunnel(address_of(broker), piece=piece) as address, connect(address) as connection:
+    with tunnel(broker.http_address, piece=piece) as address, connect(address) as connection:
         channel = connection.channel()
         channel.confirm_delivery()
         queue = channel.queue_declare("", exclusive=True).method.queue
@@ -83,7 +77,7 @@ def test_a_consumer_that_reads_late_gets_everything(broker: BrokerThread) -> Non
         channel.queue_declare("late", auto_delete=True)
         for _ in range(count):
             channel.basic_publish("", "late", body)
-        with tunnel(address_of(broker)) as address, connect(address) as connection:
+        with tunnel(broker.http_address) as address, connect(address) as connection:
             late = connection.channel()
             sizes = []
             for method, _, got in late.consume("late", inactivity_timeout=DEADLINE_S):
@@ -97,7 +91,7 @@ def test_a_consumer_that_reads_late_gets_everything(broker: BrokerThread) -> Non
 
 def test_the_connection_is_shown_with_the_addresses_of_its_socket(broker: BrokerThread) -> None:
     expect_nobody_left(broker)
-    host, port = address_of(broker)
+    host, port = broker.http_address
     with WebSocketClient((host, port)) as client:
         near = client.socket.getsockname()
         names = broker.ask(
@@ -108,14 +102,14 @@ def test_the_connection_is_shown_with_the_addresses_of_its_socket(broker: Broker
 
 
 def test_the_sub_protocol_is_named_if_the_client_knows_it(broker: BrokerThread) -> None:
-    with WebSocketClient(address_of(broker), subprotocols=("mqtt", "amqp")) as client:
+    with WebSocketClient(broker.http_address, subprotocols=("mqtt", "amqp")) as client:
         assert client.subprotocol == "amqp"
-    with WebSocketClient(address_of(broker), subprotocols=()) as client:
+    with WebSocketClient(broker.http_address, subprotocols=()) as client:
         assert client.subprotocol is None
 
 
 def test_a_ping_is_answered_amid_a_message(broker: BrokerThread) -> None:
-    with WebSocketClient(address_of(broker)) as client:
+    with WebSocketClient(broker.http_address) as client:
         client.send(BytesMessage(data=PROTOCOL_HEADER[:5], message_finished=False))
         client.send(Ping(payload=b"there?"))
         event = client.next_event()
@@ -127,7 +121,7 @@ def test_a_ping_is_answered_amid_a_message(broker: BrokerThread) -> None:
 
 
 def test_a_close_of_amqp_closes_the_websocket(broker: BrokerThread) -> None:
-    with WebSocketClient(address_of(broker)) as client:
+    with WebSocketClient(broker.http_address) as client:
         client.send_octets(b"GET / HT")  # answered with the protocol header, and the end
         assert client.receive(8) == PROTOCOL_HEADER
         assert client.expect_close().code == 1000
@@ -136,7 +130,7 @@ def test_a_close_of_amqp_closes_the_websocket(broker: BrokerThread) -> None:
 
 
 def test_a_client_that_closes_the_websocket_is_gone(broker: BrokerThread) -> None:
-    with WebSocketClient(address_of(broker)) as client:
+    with WebSocketClient(broker.http_address) as client:
         client.send_octets(PROTOCOL_HEADER)
         client.receive(100)
         client.send(CloseConnection(code=1000))
@@ -149,7 +143,7 @@ def test_a_client_that_closes_the_websocket_is_gone(broker: BrokerThread) -> Non
 
 
 def test_text_is_refused(broker: BrokerThread) -> None:
-    with WebSocketClient(address_of(broker)) as client:
+    with WebSocketClient(broker.http_address) as client:
         client.send(TextMessage(data="AMQP"))
         close = client.expect_close()
         assert (close.code, close.reason) == (1003, "AMQP comes in binary messages, not in text")
@@ -167,7 +161,7 @@ def test_text_is_refused(broker: BrokerThread) -> None:
     ],
 )
 def test_what_is_no_frame_is_refused(broker: BrokerThread, octets: bytes) -> None:
-    with WebSocketClient(address_of(broker)) as client:
+    with WebSocketClient(broker.http_address) as client:
         client.socket.sendall(octets)
         assert client.expect_close().code == 1002
     expect_nobody_left(broker)
@@ -175,7 +169,7 @@ def test_what_is_no_frame_is_refused(broker: BrokerThread, octets: bytes) -> Non
 
 def test_a_frame_that_claims_to_be_huge_takes_no_memory(broker: BrokerThread) -> None:
     """What has come of it goes on at once: the broker finds that it is no AMQP."""
-    with WebSocketClient(address_of(broker)) as client:
+    with WebSocketClient(broker.http_address) as client:
         head = struct.pack(">BBQ", 0x82, 0xFF, 2**62)
         client.socket.sendall(head + b"\0\0\0\0" + b"no AMQP!")
         assert client.receive(8) == PROTOCOL_HEADER
@@ -187,7 +181,7 @@ def test_who_never_says_anything_is_dropped(broker: BrokerThread) -> None:
     settings = Settings(limits=Limits(authentication_timeout_s=0.2, handshake_timeout_s=3600))
     with (
         broker_in_thread(settings, has_http=True) as hasty,
-        WebSocketClient(address_of(hasty)) as client,
+        WebSocketClient(hasty.http_address) as client,
     ):
         assert client.expect_close().code == 1006
 
@@ -196,7 +190,7 @@ def test_who_never_says_anything_is_dropped(broker: BrokerThread) -> None:
 def test_a_flood_of_empty_frames_leaves_others_their_turn(broker: BrokerThread) -> None:
     flood = b"\x82\x80\0\0\0\0" * (FRAMES_PER_SHARE * 40)
     with (
-        WebSocketClient(address_of(broker)) as client,
+        WebSocketClient(broker.http_address) as client,
         connect(broker.address) as bystander,
     ):
         channel = bystander.channel()
@@ -221,13 +215,13 @@ def test_a_flood_of_empty_frames_leaves_others_their_turn(broker: BrokerThread) 
 def test_programs_and_pages_of_named_sites_may_connect(
     broker: BrokerThread, headers: list[tuple[bytes, bytes]]
 ) -> None:
-    with WebSocketClient(address_of(broker), headers) as client:
+    with WebSocketClient(broker.http_address, headers) as client:
         client.send_octets(PROTOCOL_HEADER)
         client.receive(8)
 
 
 def test_a_page_of_the_broker_s_own_port_may_connect(broker: BrokerThread) -> None:
-    host, port = address_of(broker)
+    host, port = broker.http_address
     with WebSocketClient((host, port), [(b"Origin", f"http://{host}:{port}".encode())]) as client:
         client.send_octets(PROTOCOL_HEADER)
         client.receive(8)
@@ -236,19 +230,18 @@ def test_a_page_of_the_broker_s_own_port_may_connect(broker: BrokerThread) -> No
 @pytest.mark.parametrize("origin", [b"https://evil.example", b"null", b"http://127.0.0.1", b"["])
 def test_pages_of_other_sites_may_not(broker: BrokerThread, origin: bytes) -> None:
     with pytest.raises(Refused) as caught:
-        WebSocketClient(address_of(broker), [(b"Origin", origin)])
+        WebSocketClient(broker.http_address, [(b"Origin", origin)])
     assert caught.value.status == 403
 
 
 def test_a_client_that_knows_other_sub_protocols_only_is_refused(broker: BrokerThread) -> None:
     with pytest.raises(Refused) as caught:
-        WebSocketClient(address_of(broker), subprotocols=("mqtt",))
+        WebSocketClient(broker.http_address, subprotocols=("mqtt",))
     assert caught.value.status == 400
 
 
 def test_a_plain_request_is_told_what_this_is(broker: BrokerThread) -> None:
-    url = broker.ask(lambda inside: inside.management_url)
-    answer = HttpApi(url).ask("GET", "/ws/amqp")
+    answer = HttpApi(broker.management_url).ask("GET", "/ws/amqp")
     assert answer.status_code == 426
     assert answer.headers["Upgrade"] == "websocket"
     assert "WebSocket" in answer.json()["reason"]
@@ -260,7 +253,7 @@ def test_a_host_that_is_no_name_is_refused(broker: BrokerThread) -> None:
         b"Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
         b"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
     )
-    with socket.create_connection(address_of(broker), DEADLINE_S) as link:
+    with socket.create_connection(broker.http_address, DEADLINE_S) as link:
         link.sendall(request)
         assert link.recv(100).startswith(b"HTTP/1.1 400 ")
 
@@ -268,7 +261,7 @@ def test_a_host_that_is_no_name_is_refused(broker: BrokerThread) -> None:
 def test_guest_may_not_come_through_a_proxy_from_elsewhere(broker: BrokerThread) -> None:
     elsewhere = [(b"X-Forwarded-For", b"192.0.2.7")]
     with (
-        tunnel(address_of(broker), elsewhere) as address,
+        tunnel(broker.http_address, elsewhere) as address,
         pytest.raises(pika.exceptions.ProbableAuthenticationError),
     ):
         connect(address)
@@ -280,7 +273,7 @@ def test_a_proxy_with_the_proxy_protocol_names_the_client() -> None:
     settings = Settings(management=Management(proxy_protocol_from=("127.0.0.1",)))
     with broker_in_thread(settings, has_http=True) as thread:
         greeting = b"PROXY TCP4 192.0.2.7 198.51.100.1 40000 443\r\n"
-        with WebSocketClient(address_of(thread), greeting=greeting):
+        with WebSocketClient(thread.http_address, greeting=greeting):
             names = thread.ask(
                 lambda inside: [
                     each.transport.connection_name for each in inside.context.connections
@@ -293,14 +286,14 @@ def test_a_proxy_with_the_proxy_protocol_names_the_client() -> None:
 def test_it_can_be_switched_off() -> None:
     settings = Settings(websocket=WebSocket(enabled=False))
     with broker_in_thread(settings, has_http=True) as thread, pytest.raises(Refused) as caught:
-        WebSocketClient(address_of(thread))
+        WebSocketClient(thread.http_address)
     assert caught.value.status == 404
 
 
 @pytest.mark.acceptance
 def test_a_broker_that_stops_says_so(broker: BrokerThread) -> None:
     with broker_in_thread(Settings(), has_http=True) as thread:
-        client = WebSocketClient(address_of(thread))
+        client = WebSocketClient(thread.http_address)
         with client:
             client.send_octets(PROTOCOL_HEADER)
             client.receive(100)

@@ -66,7 +66,7 @@ class ApiBroker:
 
     def __init__(self, thread: BrokerThread) -> None:
         self.thread = thread
-        self.url = thread.ask(lambda broker: broker.management_url)
+        self.url = thread.management_url
         self.http = HttpApi(self.url, None)
         self._connections: list[pika.BlockingConnection] = []
 

@@ -18,7 +18,7 @@ import signal
 import subprocess
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -273,6 +273,10 @@ class BrokerProcess(BrokerUnderTest):
         with self.log_path.open("rb") as log:
             log.seek(offset)
             return log.read().decode("utf-8", "surrogateescape")
+
+
+#: Of the fixture ``start_daemon``.
+StartDaemon = Callable[..., BrokerProcess]
 
 
 @contextmanager

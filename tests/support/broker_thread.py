@@ -1,4 +1,4 @@
-"""A whole broker in a thread of the test process, whose inside a test may look at.
+"""A whole broker in the test process, whose inside a test may look at: in a thread, or in its loop.
 
 For tests that need sockets and the event loop, but also counters, references and no second process.
 ``hareline.testing`` is the same for the broker's users, with nothing to look into.
@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import TypeVar
 
 from hareline.queues.queue import Queue
@@ -81,6 +81,16 @@ class BrokerThread:
 
         return asyncio.run_coroutine_threadsafe(answer(), self.loop).result(START_DEADLINE_S)
 
+    @property
+    def management_url(self) -> str:
+        """``http://host:port`` of the HTTP API."""
+        return self.ask(lambda broker: broker.management_url)
+
+    @property
+    def http_address(self) -> tuple[str, int]:
+        host, port = self.management_url.removeprefix("http://").rsplit(":", 1)
+        return host, int(port)
+
     def ask_queue(self, name: str, question: Callable[[Queue], T]) -> T:
         return self.ask(lambda broker: question(broker.context.vhosts["/"].queues[name]))
 
@@ -96,6 +106,10 @@ class BrokerThread:
         return client
 
 
+#: Of the fixture ``start_broker``.
+StartBroker = Callable[..., BrokerThread]
+
+
 @contextmanager
 def broker_in_thread(
     settings: Settings | None = None, *, has_http: bool = False
@@ -104,7 +118,27 @@ def broker_in_thread(
 
     Without a word of storage in them, nothing is written to disk.
     """
-    settings = settings or Settings()
+    thread = BrokerThread(_on_free_ports(settings or Settings(), has_http=has_http))
+    thread.start()
+    try:
+        yield thread
+    finally:
+        thread.stop()
+    assert not thread.failures, thread.failures
+
+
+@asynccontextmanager
+async def broker_in_loop(settings: Settings) -> AsyncIterator[Broker]:
+    """The same in the event loop of the test, with HTTP."""
+    broker = Broker(_on_free_ports(settings, has_http=True))
+    await broker.start()
+    try:
+        yield broker
+    finally:
+        await broker.stop(0)
+
+
+def _on_free_ports(settings: Settings, *, has_http: bool) -> Settings:
     management = settings.management.model_copy(update={"enabled": has_http, "port": 0})
     fixed: dict[str, object] = {
         "listener": Listener(bind="127.0.0.1", port=0),
@@ -112,10 +146,4 @@ def broker_in_thread(
     }
     if "storage" not in settings.model_fields_set:
         fixed["storage"] = Storage(kind="memory")
-    thread = BrokerThread(settings.model_copy(update=fixed))
-    thread.start()
-    try:
-        yield thread
-    finally:
-        thread.stop()
-    assert not thread.failures, thread.failures
+    return settings.model_copy(update=fixed)

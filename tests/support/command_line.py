@@ -65,6 +65,10 @@ class CommandLine:
         assert "Traceback" not in done.err, done.err
         return done
 
+    def serve(self, *flags: str) -> Done:
+        """A daemon on free ports, where it is expected to end by itself."""
+        return self("serve", "--port", "0", "--management-port", "0", *flags)
+
     def ok(self, *arguments: str, text: str | bytes | None = None) -> Done:
         """As a call, of a command that must end well and say nothing on standard error."""
         done = self(*arguments, text=text)

@@ -5,7 +5,6 @@ Terraform's provider is made of its calls.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -23,10 +22,8 @@ CASES = cases_of(MODULE)
 
 
 @pytest.fixture(scope="module")
-def suite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SuiteRun]:
-    with BrokerProcess(tmp_path_factory.mktemp("broker")) as broker:
-        address = f"http://127.0.0.1:{broker.management_port}"
-        yield run_module(MODULE, (1, 21), {"MANAGEMENT_URL": address})
+def suite(daemon: BrokerProcess) -> SuiteRun:
+    return run_module(MODULE, (1, 21), {"MANAGEMENT_URL": daemon.management_url})
 
 
 @pytest.mark.parametrize("case", CASES)

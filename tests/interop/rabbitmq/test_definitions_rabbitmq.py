@@ -18,7 +18,7 @@ import pika.exceptions
 import pytest
 
 from hareline.auth.passwords import hash_password
-from tests.support.broker_process import BrokerProcess
+from tests.support.broker_process import BrokerProcess, StartDaemon
 from tests.support.command_line import CommandLine
 from tests.support.http_api import HttpApi
 from tests.support.rabbitmq_management import ManagedRabbitMQ, managed_rabbitmq
@@ -37,9 +37,8 @@ def rabbitmq() -> Iterator[ManagedRabbitMQ]:
 
 
 @pytest.fixture
-def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
-    with BrokerProcess(tmp_path, "[auth]\nfailure_delay_s = 0\n") as made:
-        yield made
+def broker(start_daemon: StartDaemon) -> BrokerProcess:
+    return start_daemon("[auth]\nfailure_delay_s = 0\n")
 
 
 @pytest.fixture
@@ -200,24 +199,20 @@ def fill_with_what_is_ours(broker: BrokerProcess, api: HttpApi) -> None:
 
 
 def test_an_export_for_rabbitmq_is_taken_there_with_passwords(
-    rabbitmq: ManagedRabbitMQ, tmp_path: Path
+    rabbitmq: ManagedRabbitMQ, start_daemon: StartDaemon, tmp_path: Path
 ) -> None:
     settings = '[auth]\nfailure_delay_s = 0\npassword_hashing = "sha256"\n'
-    broker = BrokerProcess(tmp_path, settings)
-    broker.start()
-    try:
-        api = HttpApi(broker.management_url)
-        fill_with_what_is_ours(broker, api)
-        status, _ = rabbitmq.api.call("POST", "/api/definitions", api.get("/api/definitions"))
-        assert status >= 400
-        file = tmp_path / "definitions.json"
-        command = CommandLine(HARELINE_URL=broker.management_url)
-        done = command("definitions", "export", str(file), "--format", "rabbitmq")
-        answer = api.ask("GET", "/api/definitions?format=rabbitmq")
-        assert api.call("GET", "/api/definitions?format=other")[0] == 400
-        bindings = api.get("/api/bindings/ours/e/amq.headers/q/limit")
-    finally:
-        broker.stop()
+    broker = start_daemon(settings)
+    api = HttpApi(broker.management_url)
+    fill_with_what_is_ours(broker, api)
+    status, _ = rabbitmq.api.call("POST", "/api/definitions", api.get("/api/definitions"))
+    assert status >= 400
+    file = tmp_path / "definitions.json"
+    command = CommandLine(HARELINE_URL=broker.management_url)
+    done = command("definitions", "export", str(file), "--format", "rabbitmq")
+    answer = api.ask("GET", "/api/definitions?format=rabbitmq")
+    assert api.call("GET", "/api/definitions?format=other")[0] == 400
+    bindings = api.get("/api/bindings/ours/e/amq.headers/q/limit")
     assert done.status == 0
     assert done.err.splitlines() == [
         "left out the limit max-publish-rate of: 'bob'",

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Final
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from benchmarks.macro.brokers import RabbitMQ
-from tests.support.broker_process import BrokerProcess
+from tests.support.broker_process import StartDaemon
 from tests.support.http_api import HttpApi
 from tests.support.rabbitmq_management import installed_rabbitmq
 from tests.support.waiting import wait_for
@@ -79,10 +78,10 @@ LABEL_GROUPS: Final = {
 
 
 @pytest.fixture
-def here(tmp_path: Path) -> Iterator[tuple[str, str]]:
+def here(start_daemon: StartDaemon) -> tuple[str, str]:
     """The URLs for AMQP and HTTP of a broker of ours."""
-    with BrokerProcess(tmp_path) as broker:
-        yield broker.url, broker.management_url
+    broker = start_daemon()
+    return broker.url, broker.management_url
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ import pika
 import pytest
 
 from hareline.cli.migrate.exact_properties import exact_properties
-from tests.support.broker_process import BrokerProcess
+from tests.support.broker_process import BrokerProcess, StartDaemon
 from tests.support.command_line import CommandLine, Done
 from tests.support.http_api import HttpApi
 from tests.support.pika_calls import channel_to
@@ -55,9 +55,8 @@ def rabbitmq(running: ManagedRabbitMQ) -> Iterator[ManagedRabbitMQ]:
 
 
 @pytest.fixture
-def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
-    with BrokerProcess(tmp_path) as made:
-        yield made
+def broker(start_daemon: StartDaemon) -> BrokerProcess:
+    return start_daemon()
 
 
 def migrating(

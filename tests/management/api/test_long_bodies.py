@@ -28,16 +28,11 @@ BODIES = {
 
 
 @pytest.fixture(scope="module")
-def stored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiBroker]:
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiBroker]:
+    """A broker with files."""
     directory: Path = tmp_path_factory.mktemp("broker")
     with api_broker(api_settings(data_dir=directory, storage=Storage())) as made:
         yield made
-
-
-@pytest.fixture
-def broker(stored: ApiBroker) -> Iterator[ApiBroker]:
-    yield stored
-    stored.disconnect()
 
 
 def is_text(body: bytes) -> bool:

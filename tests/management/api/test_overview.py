@@ -174,16 +174,6 @@ def test_logins_are_counted(broker: ApiBroker) -> None:
     assert broker.refused(f"/auth/attempts/{name}", "manager")[0] == 401
 
 
-def test_alarms_show_at_the_node(broker: ApiBroker) -> None:
-    name = broker.get("/overview")["node"]
-    broker.thread.ask(lambda running: running.context.alarms.set("memory"))
-    try:
-        assert broker.get(f"/nodes/{name}")["mem_alarm"] is True
-    finally:
-        broker.thread.ask(lambda running: running.context.alarms.clear("memory"))
-    assert broker.get(f"/nodes/{name}")["mem_alarm"] is False
-
-
 @pytest.mark.acceptance
 def test_flags_and_features_are_true(broker: ApiBroker) -> None:
     flags = {each["name"]: each for each in broker.get("/feature-flags")}

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from tests.support.api_broker import ApiBroker, api_broker, api_settings
+from tests.support.api_broker import PASSWORD, ApiBroker
 
-NOBODY_ELSE = {"vhost": "/", "configure": ".*", "write": "^(mine|amq\\.default)", "read": "^mine"}
+OWN = {"configure": ".*", "write": "^(mine|amq\\.default)", "read": "^mine"}
 
 
-@pytest.fixture(scope="module")
-def broker() -> Iterator[ApiBroker]:
-    """The policymaker may write to and read what begins with "mine"; "theirs" is no one's."""
-    with api_broker(api_settings()) as made:
-        made.ask("PUT", "/users/maker", body={"password": "secret", "tags": "policymaker"})
-        permission = {name: value for name, value in NOBODY_ELSE.items() if name != "vhost"}
-        made.ask("PUT", "/permissions/%2F/maker", body=permission)
-        for name in ("mine", "theirs"):
-            made.ask("PUT", f"/queues/%2F/{name}", body={"durable": True})
-            made.ask("PUT", f"/exchanges/%2F/{name}", body={"type": "topic"})
-        yield made
+@pytest.fixture(scope="module", autouse=True)
+def maker(running: ApiBroker) -> None:
+    """A policymaker who may write to and read what begins with "mine"; "theirs" is no one's."""
+    running.ask("PUT", "/users/maker", body={"password": PASSWORD, "tags": "policymaker"})
+    running.ask("PUT", "/permissions/%2F/maker", body=OWN)
+    for name in ("mine", "theirs"):
+        running.ask("PUT", f"/queues/%2F/{name}", body={"durable": True})
+        running.ask("PUT", f"/exchanges/%2F/{name}", body={"type": "topic"})
 
 
 def put(broker: ApiBroker, user: str = "maker", **policy: Any) -> tuple[int, str]:
@@ -39,45 +35,25 @@ def refused(right: str, what: str) -> tuple[int, str]:
     return 401, (f"ACCESS_REFUSED - {right} access to {what} in vhost '/' refused for user 'maker'")
 
 
+BINDING = '{"destination": "theirs"}'
+
+
 @pytest.mark.acceptance
 @pytest.mark.parametrize(
-    ("policy", "right", "what"),
+    ("pattern", "definition", "right", "what"),
     [
-        (
-            {"pattern": "^mine$", "definition": {"dead-letter-exchange": "theirs"}},
-            "write",
-            "exchange 'theirs'",
-        ),
-        (
-            {"pattern": "^no-queue-yet$", "definition": {"dead-letter-exchange": "theirs"}},
-            "write",
-            "exchange 'theirs'",
-        ),
-        (
-            {"pattern": "e", "definition": {"dead-letter-exchange": "mine"}},
-            "read",
-            "queue 'theirs'",
-        ),
-        (
-            {"pattern": "^mine$", "definition": {"alternateBinding": '{"destination": "theirs"}'}},
-            "write",
-            "exchange 'theirs'",
-        ),
-        (
-            {"pattern": "^mine$", "definition": {"alternate-exchange": "theirs"}},
-            "write",
-            "exchange 'theirs'",
-        ),
-        (
-            {"pattern": "^theirs$", "definition": {"alternate-exchange": "mine"}},
-            "read",
-            "exchange 'theirs'",
-        ),
+        ("^mine$", {"dead-letter-exchange": "theirs"}, "write", "exchange 'theirs'"),
+        ("^no-queue-yet$", {"dead-letter-exchange": "theirs"}, "write", "exchange 'theirs'"),
+        ("e", {"dead-letter-exchange": "mine"}, "read", "queue 'theirs'"),
+        ("^mine$", {"alternateBinding": BINDING}, "write", "exchange 'theirs'"),
+        ("^mine$", {"alternate-exchange": "theirs"}, "write", "exchange 'theirs'"),
+        ("^theirs$", {"alternate-exchange": "mine"}, "read", "exchange 'theirs'"),
     ],
 )
 def test_a_policymaker_has_nothing_go_where_it_may_not_write_or_from_where_it_may_not_read(
-    broker: ApiBroker, policy: dict[str, Any], right: str, what: str
+    broker: ApiBroker, pattern: str, definition: dict[str, str], right: str, what: str
 ) -> None:
+    policy: dict[str, Any] = {"pattern": pattern, "definition": definition}
     assert put(broker, **policy) == refused(right, what)
     assert put(broker, "admin", **policy) == (201, "")
 

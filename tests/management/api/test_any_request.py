@@ -12,7 +12,6 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from collections.abc import Iterator
 from typing import Any, Final
 
 import pika
@@ -24,7 +23,7 @@ from hypothesis import HealthCheck, Phase, Verbosity, given, seed, settings
 from hypothesis import strategies as st
 from schemathesis import GenerationMode
 
-from tests.support.api_broker import PASSWORD, USERS, ApiBroker, api_broker
+from tests.support.api_broker import PASSWORD, USERS, ApiBroker
 from tests.support.examples import examples
 
 SECONDS: Final = float(os.environ.get("FUZZ_SECONDS", "80"))
@@ -67,15 +66,9 @@ def as_lines(_context: Any, value: Any) -> bytes:
 
 
 @pytest.fixture(scope="module")
-def broker() -> Iterator[ApiBroker]:
+def filled(running: ApiBroker) -> ApiBroker:
     """With something of every kind, and a client that is connected."""
-    with api_broker() as made:
-        fill(made)
-        yield made
-
-
-def fill(broker: ApiBroker) -> None:
-    connection = broker.connect(name="fuzzed")
+    connection = running.connect(name="fuzzed")
     channel = connection.channel()
     arguments: dict[str, dict[str, Any]] = {
         "q": {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "letters"},
@@ -104,12 +97,13 @@ def fill(broker: ApiBroker) -> None:
         ("/policies/%2F/p", {"pattern": "^letters$", "definition": {"max-length": 100}}),
         ("/vhost-limits/other/max-queues", {"value": 50}),
     ):
-        assert broker.ask("PUT", path, json=body).status_code in (201, 204)
+        assert running.ask("PUT", path, json=body).status_code in (201, 204)
+    return running
 
 
 @pytest.fixture(scope="module")
-def operations(broker: ApiBroker) -> list[Any]:
-    schema = schemathesis.openapi.from_url(f"{broker.url}/openapi.json")
+def operations(filled: ApiBroker) -> list[Any]:
+    schema = schemathesis.openapi.from_url(f"{filled.url}/openapi.json")
     found: list[Any] = list(schema.get_all_operations())
     return [each.ok() for each in found]
 
@@ -117,7 +111,7 @@ def operations(broker: ApiBroker) -> list[Any]:
 @pytest.mark.acceptance
 @pytest.mark.timeout(SECONDS * 3 + 300)
 def test_no_request_of_the_description_fails_the_broker(
-    broker: ApiBroker, operations: list[Any]
+    filled: ApiBroker, operations: list[Any]
 ) -> None:
     assert len(operations) > 150
     failures: list[str] = []
@@ -133,7 +127,7 @@ def test_no_request_of_the_description_fails_the_broker(
     assert not failures, "\n".join(failures)
     assert modes.keys() == set(MODES)
     assert users.keys() == set(USERS)
-    assert broker.get("/whoami")["name"] == ADMIN, "what settings name has been changed"
+    assert filled.get("/whoami")["name"] == ADMIN, "what settings name has been changed"
 
 
 class Asked:

@@ -11,13 +11,11 @@ import os
 import signal
 import socket
 from array import array
-from collections.abc import AsyncIterator, Callable, Mapping
-from pathlib import Path
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from pydantic import SecretStr
 
 from hareline.management import range_answers, streams
 from hareline.management.range_answers import ReaderProcess
@@ -26,7 +24,7 @@ from hareline.message import UNWRITTEN, large_message
 from hareline.octets import readable
 from hareline.queues.queue import Queue
 from hareline.server.broker import Broker
-from hareline.settings import Auth, Journal, Listener, Management, Settings, Storage, User
+from hareline.settings import Auth, Journal, Settings, Storage, User
 from hareline.spark.reading.amqp_session import broker_id_at
 from hareline.storage.store.pinned import Pinned, PinnedPlaces
 from hareline.wire.stream_chunks import (
@@ -39,64 +37,47 @@ from hareline.wire.stream_chunks import (
     decode_header,
     error_size,
 )
+from tests.support.broker_thread import broker_in_loop
 from tests.support.http_api import HttpApi, segment
 from tests.support.messages import ARRIVAL_MS, make_message
 from tests.support.sink_broker import connection_at
+from tests.support.vhosts import declare as declare_queue
+from tests.support.waiting import until
 
 DEADLINE_S = 60.0
 BODY = bytes(1000)
 
 
-def settings(directory: Path, kind: str = "journal") -> Settings:
-    return Settings(
-        data_dir=directory / "data",
-        listener=Listener(port=0),
-        management=Management(port=0),
-        storage=Storage.model_validate({"kind": kind}),
-        journal=Journal(segment_bytes=1 << 20),
-        auth=Auth(failure_delay_s=0),
-        users=(
-            User.model_validate(
-                {
-                    "name": "ann",
-                    "password": SecretStr("a"),
-                    "permissions": [
-                        {"vhost": "/", "configure": "", "write": "", "read": "^(s|big|classic)$"}
-                    ],
-                }
-            ),
-            User.model_validate(
-                {
-                    "name": "root",
-                    "password": SecretStr("r"),
-                    "permissions": [{"vhost": "/", "configure": "", "write": "", "read": ".*"}],
-                }
-            ),
-            User.model_validate({"name": "eve", "password": SecretStr("e"), "permissions": []}),
-        ),
-    )
-
-
-@pytest.fixture(params=["journal", "memory"])
-async def any_broker(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[Broker]:
-    async with running(settings(tmp_path, request.param)) as broker:
-        yield broker
+#: Name -> the queues that the user may read; "" for one who may not enter.
+READERS = {"ann": "^(s|big|classic)$", "root": ".*", "eve": ""}
 
 
 @pytest.fixture
-async def broker(tmp_path: Path) -> AsyncIterator[Broker]:
-    async with running(settings(tmp_path)) as broker:
-        yield broker
+def settings(durable: Settings) -> Settings:
+    """Users whose passwords are the first letters of their names."""
+    users = [
+        {
+            "name": name,
+            "password": name[0],
+            "permissions": [{"vhost": "/", "configure": "", "write": "", "read": read}]
+            if read
+            else [],
+        }
+        for name, read in READERS.items()
+    ]
+    changes = {
+        "journal": Journal(segment_bytes=1 << 20),
+        "auth": Auth(failure_delay_s=0),
+        "users": tuple(map(User.model_validate, users)),
+    }
+    return durable.model_copy(update=changes)
 
 
-@contextlib.asynccontextmanager
-async def running(wanted: Settings) -> AsyncIterator[Broker]:
-    broker = Broker(wanted)
-    await broker.start()
-    try:
+@pytest.fixture(params=["journal", "memory"])
+async def any_broker(settings: Settings, request: pytest.FixtureRequest) -> AsyncIterator[Broker]:
+    storage = Storage.model_validate({"kind": request.param})
+    async with broker_in_loop(settings.model_copy(update={"storage": storage})) as broker:
         yield broker
-    finally:
-        await broker.stop(0)
 
 
 def service(broker: Broker) -> StreamService:
@@ -111,13 +92,8 @@ def reader(broker: Broker) -> ReaderProcess:
 
 
 def declare(broker: Broker, name: str = "s", **arguments: object) -> Queue:
-    return broker.context.vhosts["/"].declare_queue(
-        name,
-        is_durable=True,
-        is_auto_delete=False,
-        owner=None,
-        arguments={"x-queue-type": "stream", **arguments},
-    )
+    given = {"x-queue-type": "stream", **arguments}
+    return declare_queue(broker.context.vhosts["/"], name, is_durable=True, arguments=given)
 
 
 async def fill(broker: Broker, queue: Queue, count: int, body: bytes = b"") -> None:
@@ -132,8 +108,8 @@ async def fill(broker: Broker, queue: Queue, count: int, body: bytes = b"") -> N
 
 
 async def is_durable(broker: Broker) -> None:
-    store = broker._store
     if broker._storage is not None:
+        store = broker._store
         done = asyncio.Event()
         store.when_durable(store.ticket, done.set)
         await done.wait()
@@ -218,14 +194,6 @@ class SlowClient:
         while part := await self.read_on(1 << 20):
             octets += part
         return octets
-
-
-async def until(is_so: Callable[[], bool]) -> None:
-    async def wait() -> None:
-        while not is_so():  # noqa: ASYNC110 - what is looked at tells no event
-            await asyncio.sleep(0.005)
-
-    await asyncio.wait_for(wait(), DEADLINE_S)
 
 
 # -------------------------------------------------------------------------- what is answered
@@ -363,12 +331,12 @@ async def test_a_large_message_comes_out_of_its_file(broker: Broker) -> None:
 
 
 @pytest.mark.acceptance
-async def test_what_a_restart_brings_back_is_read_as_before(tmp_path: Path) -> None:
-    async with running(settings(tmp_path)) as broker:
+async def test_what_a_restart_brings_back_is_read_as_before(settings: Settings) -> None:
+    async with broker_in_loop(settings) as broker:
         incarnation = declare(broker).incarnation
         await fill(broker, declare(broker), 300, BODY)
         before = await read(broker, 0, 300)
-    async with running(settings(tmp_path)) as broker:
+    async with broker_in_loop(settings) as broker:
         assert declare(broker).incarnation == incarnation
         assert (await read(broker, 0, 300)).octets == before.octets
         assert (await get(broker, "/s/tail")).json["next"] == 300
@@ -382,7 +350,7 @@ async def test_a_poll_is_answered_when_the_stream_has_grown(any_broker: Broker) 
     stream = declare(any_broker)
     await fill(any_broker, stream, 2)
     poll = asyncio.create_task(get(any_broker, "/s/tail?after=2&wait_ms=30000"))
-    await until(lambda: bool(service(any_broker)._polls))
+    await until(lambda: service(any_broker)._polls, "a poll")
     await fill(any_broker, stream, 1)
     assert (await poll).json["next"] == 3
     assert service(any_broker)._polls == set()
@@ -397,7 +365,7 @@ async def test_a_poll_ends_with_its_time_with_the_queue_and_with_the_client(
     stream = declare(any_broker)
     assert (await get(any_broker, "/s/tail?after=0&wait_ms=1")).json["next"] == 0
     poll = asyncio.create_task(get(any_broker, "/s/tail?after=0&wait_ms=30000"))
-    await until(lambda: bool(service(any_broker)._polls))
+    await until(lambda: service(any_broker)._polls, "a poll")
     any_broker.context.vhosts["/"].delete_queue("s", None)
     assert (await poll).status == 404
     stream = declare(any_broker)
@@ -408,17 +376,17 @@ async def test_a_poll_ends_with_its_time_with_the_queue_and_with_the_client(
             b"GET /api/stream/%2F/s/tail?after=0&wait_ms=30000 HTTP/1.1\r\nHost: x\r\n"
             + f"Authorization: Basic {login}\r\n\r\n".encode()
         )
-        await until(lambda: bool(service(any_broker)._polls))
-    await until(lambda: not service(any_broker)._polls)
+        await until(lambda: service(any_broker)._polls, "a poll")
+    await until(lambda: not service(any_broker)._polls, "its end")
     assert stream.lane.watchers == []  # type: ignore[attr-defined]
 
 
 @pytest.mark.acceptance
-async def test_a_stop_ends_polls_at_once(tmp_path: Path) -> None:
-    async with running(settings(tmp_path)) as broker:
+async def test_a_stop_ends_polls_at_once(settings: Settings) -> None:
+    async with broker_in_loop(settings) as broker:
         declare(broker)
         poll = asyncio.create_task(get(broker, "/s/tail?after=0&wait_ms=30000"))
-        await until(lambda: bool(service(broker)._polls))
+        await until(lambda: service(broker)._polls, "a poll")
         await broker.stop(0)
         assert (await poll).json["next"] == 0
 
@@ -437,6 +405,12 @@ async def test_a_stop_ends_polls_at_once(tmp_path: Path) -> None:
         ("2/s/tail", "ann:a", 404, "not_found", "no vhost '/2'"),
         ("/big/tail", "ann:a", 404, "not_found", "no queue 'big' in vhost '/'"),
         ("/classic/tail", "ann:a", 409, "not_a_stream", "x-archive-to"),
+        ("/s/readers", None, 401, "not_authorized", "log in with"),
+        ("/s/readers", "eve:e", 403, "access_refused", "access to vhost '/' refused"),
+        ("/x/readers", "ann:a", 403, "access_refused", "read access to queue 'x' in vhost '/'"),
+        ("2/s/readers", "ann:a", 404, "not_found", "no vhost '/2'"),
+        ("/big/readers", "ann:a", 404, "not_found", "no queue 'big' in vhost '/'"),
+        ("/classic/readers", "ann:a", 409, "not_a_stream", "x-archive-to"),
         ("/s/tail?after=x", "ann:a", 400, "bad_request", "after: 'x' is not a natural number"),
         ("/s/tail?after=-1", "ann:a", 400, "bad_request", "after: '-1' is not a natural"),
         ("/s/tail?after=1&after=2", "ann:a", 400, "bad_request", "after: given twice"),
@@ -544,7 +518,8 @@ async def started_slowly(broker: Broker, count: int) -> SlowClient:
     """A client that has got the first octets of a range and waits, its answer not at its end."""
     client = SlowClient(broker, 0, count)
     assert (await client.read_on(100)).startswith(b"HTTP/1.1 200")
-    await until(lambda: not broker._store._liveness.pinned)  # type: ignore[attr-defined]
+    liveness = broker._store._liveness  # type: ignore[attr-defined]
+    await until(lambda: not liveness.pinned, "segments to be free")
     return client
 
 
@@ -557,11 +532,11 @@ async def test_a_slow_client_pins_nothing_and_makes_no_other_wait(
     client = await started_slowly(broker, 6000)
     with client.sock:
         assert len(bodies(await read(broker, 0, 1000))) == 1000
-        await until(lambda: reader(broker).answers == 1)
+        await until(lambda: reader(broker).answers == 1, "the answer")
         rest = await client.read_on(1 << 16)
         while not rest.endswith(b"\r\n0\r\n\r\n"):
             rest = rest[-10:] + await client.read_on(1 << 20)
-        await until(lambda: reader(broker).answers == 0)
+        await until(lambda: reader(broker).answers == 0, "its end")
 
 
 @pytest.mark.acceptance
@@ -569,7 +544,7 @@ async def test_a_client_that_goes_away_leaves_nothing_behind(broker: Broker) -> 
     await fill(broker, declare(broker), 6000, BODY)
     client = await started_slowly(broker, 6000)
     client.sock.close()
-    await until(lambda: reader(broker).answers == 0)
+    await until(lambda: reader(broker).answers == 0, "its end")
     assert len(bodies(await read(broker, 5000, 6000))) == 1000
 
 
@@ -648,20 +623,20 @@ async def test_segments_that_are_read_are_not_freed_and_go_afterwards(
     stream = declare(broker)
     for _ in range(10):  # a batch is never divided
         await fill(broker, stream, 500, BODY)
-    store = broker._store
-    count = len(store._liveness.segments)  # type: ignore[attr-defined]
+    liveness = broker._store._liveness  # type: ignore[attr-defined]
+    count = len(liveness.segments)
     assert count > 3
     pid = await _reader_pid(broker)
     os.kill(pid, signal.SIGSTOP)
     try:
         answer = asyncio.create_task(read(broker, 0, 5000))
         # looked up in shares, as far ahead as the reader may be
-        await until(lambda: len(store._liveness.pinned) >= count - 1)  # type: ignore[attr-defined]
+        await until(lambda: len(liveness.pinned) >= count - 1, "the look-up")
         stream.purge()
         await is_durable(broker)
         await is_durable(broker)
-        pinned = set(store._liveness.pinned)  # type: ignore[attr-defined]
-        assert pinned <= set(store._liveness.segments)  # type: ignore[attr-defined]
+        pinned = set(liveness.pinned)
+        assert pinned <= set(liveness.segments)
         assert len(pinned) > 3
     finally:
         os.kill(pid, signal.SIGCONT)
@@ -670,7 +645,7 @@ async def test_segments_that_are_read_are_not_freed_and_go_afterwards(
     assert len(rows) > 3000  # what was pinned
     assert error is not None
     assert (error.error, error.offset) == ("truncated", len(rows))
-    await until(lambda: len(store._liveness.segments) <= 2)  # type: ignore[attr-defined]
+    await until(lambda: len(liveness.segments) <= 2, "room")
 
 
 async def _reader_pid(broker: Broker) -> int:
@@ -681,8 +656,8 @@ async def _reader_pid(broker: Broker) -> int:
 
 
 @pytest.mark.acceptance
-async def test_records_that_compaction_moves_are_read_where_they_are(tmp_path: Path) -> None:
-    async with running(settings(tmp_path)) as broker:
+async def test_records_that_compaction_moves_are_read_where_they_are(settings: Settings) -> None:
+    async with broker_in_loop(settings) as broker:
         stream = declare(broker)
         classic = declare(broker, "classic", **{"x-queue-type": "classic"})
         before: list[bytes] = []
@@ -699,8 +674,8 @@ async def test_records_that_compaction_moves_are_read_where_they_are(tmp_path: P
 
 
 @pytest.mark.acceptance
-async def test_a_stop_ends_reads_with_an_error_or_an_end_that_is_seen(tmp_path: Path) -> None:
-    async with running(settings(tmp_path)) as broker:
+async def test_a_stop_ends_reads_with_an_error_or_an_end_that_is_seen(settings: Settings) -> None:
+    async with broker_in_loop(settings) as broker:
         await fill(broker, declare(broker), 6000, BODY)
         client = await started_slowly(broker, 6000)
         pid = reader(broker).pid

@@ -7,8 +7,6 @@ import base64
 import contextlib
 import json
 import threading
-from collections.abc import AsyncIterator, Callable
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -20,12 +18,14 @@ from hareline.errors import StoreError
 from hareline.message import UNWRITTEN, Message, large_message
 from hareline.queues.queue import Queue
 from hareline.server.broker import Broker
-from hareline.settings import Auth, Journal, Listener, Management, Settings, User
+from hareline.settings import Auth, Journal, Settings, User
 from hareline.storage.replaying import range as replay_range
 from hareline.storage.replaying import source as replay_source
 from hareline.storage.replaying.range import ReplayRange
 from tests.support.http_api import HttpApi
 from tests.support.messages import make_message
+from tests.support.vhosts import declare as declare_queue
+from tests.support.waiting import until
 
 DEADLINE_S = 60.0
 EVER = {"from": 0, "to": "4000000000000"}
@@ -34,25 +34,16 @@ Answer = tuple[int, dict[str, Any]]
 
 
 @pytest.fixture
-async def broker(tmp_path: Path) -> AsyncIterator[Broker]:
-    made = Broker(
-        Settings(
-            data_dir=tmp_path / "data",
-            listener=Listener(port=0),
-            management=Management(port=0),
-            journal=Journal(segment_bytes=1 << 20, retention_bytes=1 << 30),
-            auth=Auth(failure_delay_s=0),
-            users=(
-                User(name="root", password=SecretStr("r"), tags=("administrator",)),
-                User(name="ann", password=SecretStr("a")),
-            ),
-        )
-    )
-    await made.start()
-    try:
-        yield made
-    finally:
-        await made.stop(0)
+def settings(durable: Settings) -> Settings:
+    changes = {
+        "journal": Journal(segment_bytes=1 << 20, retention_bytes=1 << 30),
+        "auth": Auth(failure_delay_s=0),
+        "users": (
+            User(name="root", password=SecretStr("r"), tags=("administrator",)),
+            User(name="ann", password=SecretStr("a")),
+        ),
+    }
+    return durable.model_copy(update=changes)
 
 
 def vhost_of(broker: Broker) -> VirtualHost:
@@ -195,13 +186,7 @@ async def test_a_queue_with_priorities_or_a_stream_takes_them_as_any_publish(
 @pytest.mark.acceptance
 async def test_a_transient_queue_gets_them_and_nothing_is_written(broker: Broker) -> None:
     await give_and_take(broker, "q", message(b"x"))
-    target = vhost_of(broker).declare_queue(
-        "t",
-        is_durable=False,
-        is_auto_delete=False,
-        owner=None,
-        arguments={},
-    )
+    target = declare_queue(vhost_of(broker), "t")
     assert (await replay(broker))[1]["replayed"] == 1
     assert bodies(target) == [b"x"]
 
@@ -310,15 +295,6 @@ async def test_a_full_queue_ends_it_and_the_answer_says_how_far_it_came(
     assert bodies(target) == [b"0", b"1"]
 
 
-async def until(is_so: Callable[[], bool]) -> None:
-    """The loop turns meanwhile."""
-    async with asyncio.timeout(DEADLINE_S):
-        while not is_so():
-            turned = asyncio.Event()
-            asyncio.get_running_loop().call_later(0.001, turned.set)
-            await turned.wait()
-
-
 @pytest.mark.acceptance
 async def test_it_waits_for_a_queue_that_stops_its_publishers(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
@@ -330,7 +306,7 @@ async def test_it_waits_for_a_queue_that_stops_its_publishers(
     asked = asyncio.ensure_future(replay(broker))
     found: list[bytes] = []
     while len(found) < 6:
-        await until(lambda: target.ready_count == 2)
+        await until(lambda: target.ready_count == 2, "two messages")
         found += bodies(target)
     assert found == sent
     assert (await asked)[1]["replayed"] == 6
@@ -345,7 +321,7 @@ async def test_it_waits_while_an_alarm_is_on(
     target = declare(broker, "t")
     broker.context.alarms.set("disk")
     asked = asyncio.ensure_future(replay(broker))
-    await until(lambda: target.ready_count == 1)
+    await until(lambda: target.ready_count == 1, "a message")
     assert not asked.done()
     broker.context.alarms.clear("disk")
     assert (await asked)[1]["replayed"] == 2
@@ -364,7 +340,7 @@ async def test_a_client_that_has_gone_is_not_waited_for(broker: Broker) -> None:
         f"Content-Length: {len(body)}\r\n\r\n{body}".encode()
     )
     target = vhost_of(broker).queues["t"]
-    await until(lambda: target.ready_count == 2)
+    await until(lambda: target.ready_count == 2, "two messages")
     assert (await replay(broker))[1]["error"] == "busy"
     writer.close()
 
@@ -479,7 +455,7 @@ async def test_a_broker_that_stops_does_not_wait_for_a_replay(broker: Broker) ->
     await give_and_take(broker, "q", message(b"1"), message(b"2"))
     target = declare(broker, "t", x_max_length=1, x_overflow="flow-control")
     asked = asyncio.ensure_future(replay(broker))
-    await until(lambda: target.ready_count == 2)
+    await until(lambda: target.ready_count == 2, "two messages")
     async with asyncio.timeout(DEADLINE_S):
         await broker.stop(0)
     with contextlib.suppress(httpx.TransportError, ValueError):  # cut off, or half an answer

@@ -6,7 +6,6 @@ import asyncio
 import errno
 import os
 import re
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +18,16 @@ from hareline.management.replay import Outcome, ReplayRequest
 from hareline.message import UNWRITTEN
 from hareline.queues.queue import Queue
 from hareline.server.broker import Broker
-from hareline.settings import Listener, Management, Settings, Storage
+from hareline.settings import Settings
 from hareline.storage.disk import opening
 from hareline.storage.journal.files import Files
+from tests.support.broker_thread import broker_in_loop
 from tests.support.http_api import HttpApi
 from tests.support.messages import make_message
+from tests.support.vhosts import declare
 
 DEADLINE_S = 60.0
-DOCS = Path(__file__).resolve().parents[2] / "docs"
+DOCS = Path(__file__).resolve().parents[3] / "docs"
 
 Answer = tuple[int, dict[str, Any]]
 
@@ -34,25 +35,6 @@ Answer = tuple[int, dict[str, Any]]
 async def ask(broker: Broker, path: str, method: str = "GET") -> Answer:
     api = HttpApi(broker.management_url, None)
     return await asyncio.to_thread(api.call, method, path)
-
-
-def settings(directory: Path, kind: str = "memory") -> Settings:
-    return Settings(
-        data_dir=directory,
-        listener=Listener(port=0),
-        management=Management(port=0),
-        storage=Storage.model_validate({"kind": kind}),
-    )
-
-
-@pytest.fixture
-async def broker(tmp_path: Path) -> AsyncIterator[Broker]:
-    made = Broker(settings(tmp_path))
-    await made.start()
-    try:
-        yield made
-    finally:
-        await made.stop(0)
 
 
 async def test_routes_are_built_before_the_first_request(
@@ -103,16 +85,12 @@ class FullOrBrokenFiles(Files):
 
 @pytest.mark.acceptance
 async def test_a_store_that_refuses_is_healthy_and_one_that_has_failed_is_not(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    durable: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(opening, "Files", FullOrBrokenFiles)
     monkeypatch.setattr(FullOrBrokenFiles, "number", 0)
-    broker = Broker(settings(tmp_path, "journal"))
-    await broker.start()
-    try:
-        queue = broker.context.vhosts["/"].declare_queue(
-            "q", is_durable=True, is_auto_delete=False, owner=None, arguments={}
-        )
+    async with broker_in_loop(durable) as broker:
+        queue = declare(broker.context.vhosts["/"], is_durable=True)
         monkeypatch.setattr(FullOrBrokenFiles, "number", errno.ENOSPC)
         enqueue(queue)
         status, found = await asyncio.wait_for(health_with(broker, "refusing"), DEADLINE_S)
@@ -122,8 +100,6 @@ async def test_a_store_that_refuses_is_healthy_and_one_that_has_failed_is_not(
         status, found = await asyncio.wait_for(health_with(broker, "failed"), DEADLINE_S)
         assert (status, found["status"]) == (503, "failed")
         assert os.strerror(errno.EIO) in found["reason"]
-    finally:
-        await broker.stop(0)
 
 
 def enqueue(queue: Queue) -> None:

@@ -1,4 +1,4 @@
-"""Rights that are changed over HTTP count for what is open: real clients over real sockets."""
+"""Rights and access rules that change count for what is open: real clients over real sockets."""
 
 from __future__ import annotations
 
@@ -7,39 +7,44 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from pika.exceptions import ChannelClosedByBroker, ConnectionClosedByBroker
+from pika.exceptions import (
+    ChannelClosedByBroker,
+    ConnectionClosedByBroker,
+    ProbableAccessDeniedError,
+)
 
-from hareline.auth.access_rules import NO_RULES
 from hareline.queues.dispatch.reading import ReadingLane
-from hareline.server.assemble import access_rules
 from hareline.server.broker import Broker
-from hareline.settings import Settings
 from hareline.settings.access import AccessRule
-from tests.support.api_broker import PASSWORD, ApiBroker, api_broker, api_settings
+from tests.support.api_broker import PASSWORD, ApiBroker
 from tests.support.waiting import wait_for
 
 DEADLINE_S = 60.0
 
 
-@pytest.fixture(scope="module")
-def running() -> Iterator[ApiBroker]:
-    with api_broker(api_settings()) as made:
-        yield made
-
-
-@pytest.fixture
-def broker(running: ApiBroker) -> Iterator[ApiBroker]:
-    """The user "anna", who may do everything, a queue "q" that is bound, and a stream "st"."""
-    running.ask("PUT", "/users/anna", body={"password": PASSWORD, "tags": "management"})
-    allow(running)
-    channel = running.connect().channel()
+@pytest.fixture(autouse=True)
+def anna(broker: ApiBroker) -> Iterator[None]:
+    """A user who may do everything, a queue "q" that is bound, and a stream "st"."""
+    broker.ask("PUT", "/users/anna", body={"password": PASSWORD, "tags": "management"})
+    allow(broker)
+    channel = broker.connect().channel()
     channel.queue_declare("q", durable=True)
     channel.queue_declare("st", durable=True, arguments={"x-queue-type": "stream"})
     channel.queue_bind("q", "amq.topic", "#")
-    yield running
-    running.disconnect()
+    channel.queue_bind("q", "amq.direct", "secret.1")
+    yield
+    reload(broker)
+    broker.disconnect()
     for path in ("/users/anna", "/queues/%2F/q", "/queues/%2F/st"):
-        running.ask("DELETE", path)
+        broker.ask("DELETE", path)
+
+
+def reload(broker: ApiBroker, *rules: dict[str, Any]) -> None:
+    """As SIGHUP does with these access rules in the file."""
+    given = tuple(map(AccessRule.model_validate, rules))
+    broker.thread.ask(
+        lambda inside: inside.reload(inside.settings.model_copy(update={"access_rules": given}))
+    )
 
 
 def allow(broker: ApiBroker, **patterns: str) -> None:
@@ -106,9 +111,6 @@ def is_waited_for(broker: Broker) -> bool:
 def test_a_request_that_waits_for_a_stream_is_not_answered_without_the_right(
     broker: ApiBroker, change: str
 ) -> None:
-    rule = AccessRule(rule="deny", users=("anna",), rights=("read",))
-    denied = Settings(access_rules=(rule,))
-    users = broker.thread.ask(lambda inside: inside.context.users)
     answers: list[Any] = []
     path = "/stream/%2F/st/tail?after=0&wait_ms=30000"
     waiting = threading.Thread(target=lambda: answers.append(broker.ask("GET", path, "anna")))
@@ -118,14 +120,12 @@ def test_a_request_that_waits_for_a_stream_is_not_answered_without_the_right(
         broker.ask("DELETE", "/permissions/%2F/anna")
     elif change == "pattern":
         allow(broker, read="^other$")
-    else:  # as a reload of the settings does it
-        rules = access_rules(denied, lambda *_: None)
-        broker.thread.ask(lambda _: setattr(users, "rules", rules))
+    else:
+        reload(broker, {"rule": "deny", "users": ["anna"], "rights": ["read"]})
     sender = broker.connect().channel()
     sender.confirm_delivery()
     sender.basic_publish("", "st", b"1")
     waiting.join(DEADLINE_S)
-    broker.thread.ask(lambda _: setattr(users, "rules", NO_RULES))
     assert [answer.status_code for answer in answers] == [403]
     assert "refused for user 'anna'" in answers[0].json()["reason"]
 
@@ -146,3 +146,75 @@ def test_a_pattern_that_some_names_would_stop_the_broker_with_is_refused(
     answer = broker.ask("PUT", path, body=body)
     assert answer.status_code == 400
     assert "takes more than 5 ms for some names, such as 'team-aaaa" in answer.json()["reason"]
+
+
+# ------------------------------------------------------------------------- access rules
+
+
+def publish(broker: ApiBroker, key: str, **properties: Any) -> Any:
+    body = {
+        "properties": properties,
+        "routing_key": key,
+        "payload": "m",
+        "payload_encoding": "string",
+    }
+    return broker.ask("POST", "/exchanges/%2F/amq.direct/publish", "anna", body=body)
+
+
+@pytest.mark.acceptance
+def test_a_rule_bounds_the_keys_of_any_exchange_on_open_channels(broker: ApiBroker) -> None:
+    channel = broker.connect("anna").channel()
+    channel.confirm_delivery()
+    channel.basic_publish("amq.direct", "secret.1", b"before")
+    reload(broker, {"rule": "deny", "users": ["anna"], "routing_key": "^secret"})
+    with pytest.raises(ChannelClosedByBroker, match=r"routing key 'secret\.1'.*by an access rule"):
+        channel.basic_publish("amq.direct", "secret.1", b"after")
+    again = channel.connection.channel()
+    again.confirm_delivery()
+    again.basic_publish("amq.direct", "open", b"m")
+    assert "routing key 'secret.1'" in publish(broker, "secret.1").json()["reason"]
+    copied = publish(broker, "open", headers={"CC": ["secret.1"]})
+    assert "routing key 'secret.1'" in copied.json()["reason"]
+    bind = {"routing_key": "secret.2"}
+    answer = broker.ask("POST", "/bindings/%2F/e/amq.direct/q/q", "anna", body=bind)
+    assert (answer.status_code, "secret.2" in answer.text) == (401, True)
+    broker.wait_for("/queues/%2F/q", lambda queue: queue["messages_ready"] == 1, "one message")
+
+
+@pytest.mark.acceptance
+def test_a_rule_allows_what_permissions_do_not(broker: ApiBroker) -> None:
+    nothing = {"configure": "^$", "write": "^$", "read": "^$"}
+    broker.ask("PUT", "/permissions/%2F/anna", body=nothing)
+    reload(broker, {"rule": "allow", "users": ["anna"], "rights": ["read"], "name": "^q$"})
+    channel = broker.connect("anna").channel()
+    channel.basic_get("q")
+    with pytest.raises(ChannelClosedByBroker, match="read access to queue 'other'"):
+        channel.basic_get("other")
+
+
+@pytest.mark.acceptance
+def test_a_network_that_is_kept_out_is_closed_and_cannot_come_back(broker: ApiBroker) -> None:
+    connection = broker.connect("anna")
+    reload(
+        broker,
+        {"rule": "deny", "rights": ["access"], "tags": ["management"], "from_networks": ["::1"]},
+        {"rule": "deny", "rights": ["access"], "users": ["anna"], "from_networks": ["127.0.0.0/8"]},
+    )
+    with pytest.raises(ConnectionClosedByBroker, match="access to vhost '/' refused"):
+        wait_for(lambda: connection.process_data_events(0.1), 60, "the end of the connection")
+    with pytest.raises((ConnectionClosedByBroker, ProbableAccessDeniedError)):
+        broker.connect("anna")
+    assert publish(broker, "open").status_code in (400, 401)
+    assert broker.ask("GET", "/stream/%2F", "anna").status_code == 403
+    broker.connect("admin")
+
+
+@pytest.mark.acceptance
+def test_a_consumer_ends_by_a_rule_that_is_added(broker: ApiBroker) -> None:
+    connection = broker.connect("anna")
+    channel = connection.channel()
+    cancelled: list[Any] = []
+    channel.add_on_cancel_callback(cancelled.append)
+    channel.basic_consume("q", print)
+    reload(broker, {"rule": "deny-log", "objects": ["queue"], "rights": ["read"]})
+    wait_for(lambda: connection.process_data_events(0.1) or cancelled, 60, "a cancel")

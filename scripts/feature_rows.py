@@ -120,12 +120,12 @@ FEATURES: Final = (
     Feature("B7", "Prefetch 0 as in ActiveMQ: one message for each request, which may wait",
             "`basic.get`; `wait_ms` of a get over HTTP", "message-operations.md"),
     Feature("B8", "Slow consumers are told from others: full, with messages waiting",
-            "`is_slow` of consumers over HTTP", PREFETCH, "shown; nothing is done to them"),
+            "`is_slow` of consumers over HTTP; `x-slow-consumer-rule`", PREFETCH),
     Feature("B9", "Clients that cannot buffer use prefetch 1", "`basic.qos`", PREFETCH, _ADVICE),
     Feature("B10", "ActiveMQ's defaults: 1000 queue, 100 durable subscription, 32766 subscription, "
             "500 browser", "`prefetch_profile` = `activemq`", SETTINGS),
     Feature("B11", "Consumers in a pool hoard what was sent to them; it comes back when the "
-            "channel closes", "`channel.close`", PREFETCH, f"a time limit for it: {_POLICIES}"),
+            "channel closes, or after a time", "`channel.close`, `x-consumer-timeout`", PREFETCH),
     Feature("B12", "Spring: no caching of consumers, or prefetch 1", "", PREFETCH, _CLIENT),
     Feature("B13", "Prefetch is the client's memory: a limit in octets as well as in messages",
             "`basic.qos` with prefetch-size", PREFETCH),

@@ -20,7 +20,7 @@ PACKAGE = Path(__file__).resolve().parent.parent / "src" / "hareline"
 BUDGETS: Final = {
     "": 2_250,
     "administration": 3_300,
-    "amqp": 8_300,
+    "amqp": 8_700,
     "auth": 2_850,
     "authorities": 1_300,
     "broker": 7_600,
@@ -33,7 +33,7 @@ BUDGETS: Final = {
     "ranges": 700,
     "selectors": 2_450,
     "server": 1_800,
-    "settings": 2_850,
+    "settings": 2_900,
     "spark": 7_200,
     "statistics": 1_600,
     "storage": 11_800,

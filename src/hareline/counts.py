@@ -174,7 +174,7 @@ class ReachedLimits:
 class BrokerCounts:
     """Kept by the context: churn, logins, and what is to be added to the sums over live objects.
 
-    ``ended`` is None while nothing samples.
+    ``slow_consumers``: by rule and action. ``ended`` is None while nothing samples.
     """
 
     churn: ChurnCounts = field(default_factory=ChurnCounts)
@@ -183,6 +183,7 @@ class BrokerCounts:
     auth_attempts: int = 0
     auth_attempts_failed: int = 0
     limits_reached: ReachedLimits = field(default_factory=ReachedLimits)
+    slow_consumers: dict[tuple[str, str], int] = field(default_factory=dict)
     gone: GoneCounts = field(default_factory=GoneCounts)
     ended: EndedObjects | None = None
 

@@ -93,6 +93,12 @@ CONSUMER_REVOKED: Final = Event(
     "CHN-1005", "consumer '{tag}' cancelled: {reason}", ("peer", "channel", "tag", "reason")
 )
 
+CONSUMER_SLOW: Final = Event(
+    "CHN-1006",
+    "consumer '{tag}' of queue '{queue}' is slow by the rule {rule}: {action}",
+    ("peer", "channel", "tag", "queue", "vhost", "rule", "action"),
+)
+
 QUEUE_OVERFULL: Final = Event(
     "QUE-1003",
     "queue at its limit: {queue}",

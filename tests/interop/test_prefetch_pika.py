@@ -158,6 +158,31 @@ def test_what_an_idle_consumer_hoards_comes_back_with_its_channel(
     wait_for(lambda: ready_count(channel, jobs) == COUNT, DELIVERY_DEADLINE_S, "all to come back")
 
 
+# differs: consumer-timeout
+@pytest.mark.row("B8", "B11")
+@needs_hareline
+def test_what_a_consumer_holds_for_too_long_goes_to_another_one(
+    connect: PikaConnect, channel: BlockingChannel, name: str
+) -> None:
+    channel.queue_declare(name, arguments={"x-expires": 60_000})
+    working = connect().channel()
+    cancelled: list[str] = []
+    working.add_on_cancel_callback(lambda frame: cancelled.append(frame.method.consumer_tag))
+    stuck = Inbox(working, name, arguments={"x-consumer-timeout": 100})
+    publish(channel, name, b"1")
+    stuck.wait_for(1)
+    steady = Inbox(working, name)
+    serve_until(working.connection, lambda: bool(cancelled), "basic.cancel")
+    assert cancelled == [stuck.consumer_tag]
+    steady.wait_for(1)  # on the same channel, which lives on
+    assert steady.bodies == [b"1"]
+    stuck.ack(1)  # late, of a message that another consumer has by now
+    assert ready_count(channel, name) == 0
+    steady.ack(1)
+    publish(channel, name, b"2")
+    steady.wait_for(2)
+
+
 @pytest.mark.row("B13")
 @needs_hareline
 def test_the_limit_may_be_one_of_octets(

@@ -15,7 +15,12 @@ from hareline.amqp.consumer_arguments import (
     check_stream_consumer,
     read_consumer_arguments,
 )
-from hareline.amqp.consuming import AuditedConsumer, ChannelConsumer, prefetch_for_consumer
+from hareline.amqp.consuming import (
+    AuditedConsumer,
+    ChannelConsumer,
+    has_rules,
+    prefetch_for_consumer,
+)
 from hareline.amqp.internal_events import on_consumer
 from hareline.amqp.reply_to import REPLY_TO_NAME
 from hareline.broker.audit.queue import AuditedQueue
@@ -67,6 +72,8 @@ def consume(channel: Channel, method: commands.Basic.Consume) -> None:
     channel.consumers.add(consumer)
     channel.answer(method, commands.Basic.ConsumeOk, consumer_tag=tag)
     queue.add_consumer(consumer)
+    if has_rules(consumer, channel.vhost):
+        channel.parts.context.ruled_consumers.append(consumer)
     further = {"prefetch_count": consumer.prefetch_count, "arguments": arguments}
     on_consumer("consumer.created", channel.parts, channel.number, consumer, further)
 

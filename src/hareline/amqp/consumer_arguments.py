@@ -26,6 +26,7 @@ from hareline.queues.core.start_position import (
 from hareline.queues.declare.readers import (
     InvalidValue,
     any_integer,
+    expiry_ms,
     flag,
     natural,
     qpid_integer,
@@ -41,6 +42,7 @@ PRIORITY: Final = "x-priority"
 CANCEL_ON_FAILOVER: Final = "x-cancel-on-ha-failover"  # means nothing where no queue has mirrors
 PREFETCH_COUNT: Final = "x-prefetch-count"
 PREFETCH_REFILL: Final = "x-prefetch-refill"
+TIMEOUT: Final = "x-consumer-timeout"
 SELECTOR: Final = "x-filter-jms-selector"
 NO_LOCAL: Final = "x-qpid-no-local"
 NO_CONSUME: Final = "x-filter-no-consume"  # Broker-J
@@ -51,7 +53,8 @@ MATCH_UNFILTERED: Final = "x-stream-match-unfiltered"
 STREAM_ARGUMENTS: Final = (STREAM_OFFSET, STREAM_FILTER, MATCH_UNFILTERED)
 KNOWN: Final = frozenset(
     (
-        *(PRIORITY, CANCEL_ON_FAILOVER, PREFETCH_COUNT, PREFETCH_REFILL, SELECTOR, NO_LOCAL),
+        *(PRIORITY, CANCEL_ON_FAILOVER, PREFETCH_COUNT, PREFETCH_REFILL, TIMEOUT),
+        *(SELECTOR, NO_LOCAL),
         *STREAM_ARGUMENTS,
     )
 )
@@ -69,6 +72,7 @@ class ConsumerArguments:
     """Arguments of a consumer, with what its queue's default filters add.
 
     ``prefetch_count`` None: it did not say, 0: no limit. ``refill_percent``: 1 to 100.
+    ``timeout_ms``: how long it may hold a delivery, 0 for ever, None: it did not say.
     ``selector`` None: every message. ``priority``: 0 is that of consumers that ask for none,
     whichever dialect they speak.
 
@@ -81,6 +85,7 @@ class ConsumerArguments:
     priority: int = 0
     prefetch_count: int | None = None
     refill_percent: int = PERCENT_MAX
+    timeout_ms: int | None = None
     selector: Selector | None = None
     is_no_local: bool = False
     start: StartPosition = FIRST
@@ -113,6 +118,7 @@ def read_consumer_arguments(
     read(CANCEL_ON_FAILOVER, flag)
     prefetch_count = read(PREFETCH_COUNT, natural)
     refill_percent = read(PREFETCH_REFILL, percent) or PERCENT_MAX
+    timeout_ms = read(TIMEOUT, expiry_ms)
     _check_queue_type(arguments, queue_arguments, place)
     selector = consumer_selector(arguments, queue_arguments, place)
     is_no_local = bool(read(NO_LOCAL, qpid_truth))
@@ -139,6 +145,7 @@ def read_consumer_arguments(
         priority=priority or 0,
         prefetch_count=prefetch_count,
         refill_percent=refill_percent,
+        timeout_ms=timeout_ms,
         selector=selector,
         is_no_local=is_no_local,
         start=start if reads else FIRST,

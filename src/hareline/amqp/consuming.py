@@ -15,6 +15,7 @@ from hareline.amqp.consumer_arguments import ConsumerArguments
 from hareline.amqp.context import ConnectionParts
 from hareline.amqp.delivery_port import DeliveryPort
 from hareline.amqp.internal_events import on_consumer
+from hareline.amqp.ports import Transport
 from hareline.broker.audit.queue import AuditedQueue
 from hareline.broker.vhost import VirtualHost, generated_name
 from hareline.message import Address
@@ -44,9 +45,21 @@ BROWSER_PREFETCH: Final = 500
 
 
 class ChannelConsumer(Consumer):
-    """A consumer of a channel; ``_envelopes`` keeps prefix and suffix by address."""
+    """A consumer of a channel; ``_envelopes`` keeps prefix and suffix by address.
 
-    __slots__ = ("_consumers", "_envelopes", "_port", "_tag_octets", "arguments")
+    ``timeout_ms``: how long it may hold a delivery, 0 for ever; None: it did not say.
+    ``delivered_count``: deliveries that it has got.
+    """
+
+    __slots__ = (
+        "_envelopes",
+        "_port",
+        "_tag_octets",
+        "arguments",
+        "channel_consumers",
+        "delivered_count",
+        "timeout_ms",
+    )
 
     def __init__(
         self,
@@ -77,7 +90,9 @@ class ChannelConsumer(Consumer):
         self.closes_at_end = options.closes_at_end
         self.since_ms = options.since_ms
         self.stream_filter = options.stream_filter
-        self._consumers = consumers
+        self.timeout_ms = options.timeout_ms
+        self.delivered_count = 0
+        self.channel_consumers = consumers
         self._port = consumers.port
         self.publisher = consumers.client.publisher
         self._tag_octets = short_string(tag)
@@ -127,6 +142,7 @@ class ChannelConsumer(Consumer):
             if size > room:
                 break
         port.next_tag = tag
+        self.delivered_count += tag - first_tag
         output.count_deliveries(size)
         queue = self.queue
         if unacked is None:
@@ -185,10 +201,10 @@ class ChannelConsumer(Consumer):
         self.queue.activate(self)
 
     def on_queue_deleted(self) -> None:
-        self._consumers.on_cancelled(self)
+        self.channel_consumers.on_cancelled(self)
 
     def on_finished(self) -> None:
-        self._consumers.on_finished(self)
+        self.channel_consumers.on_finished(self)
 
 
 class AuditedConsumer(ChannelConsumer):
@@ -229,10 +245,25 @@ class ChannelConsumers:
         return consumer
 
     def _tell_ended(self, consumer: ChannelConsumer) -> None:
-        on_consumer("consumer.deleted", self._parts, self.port.number, consumer)
+        self.tell("consumer.deleted", consumer)
+
+    def tell(
+        self, key: str, consumer: ChannelConsumer, further: Mapping[str, object] | None = None
+    ) -> None:
+        """Publish an event of a consumer, with ``further`` fields."""
+        on_consumer(key, self._parts, self.port.number, consumer, further)
+
+    @property
+    def may_cancel(self) -> bool:
+        """True if the client takes basic.cancel."""
+        return self.client.takes_consumer_cancel
+
+    @property
+    def transport(self) -> Transport:
+        return self._parts.transport
 
     def on_cancelled(self, consumer: ChannelConsumer) -> None:
-        """The queue of this consumer was deleted: tell the client, if it takes that."""
+        """The broker has ended this consumer: tell the client, if it takes that."""
         self.forget(consumer.tag)
         if self.client.takes_consumer_cancel and not self.port.is_closing:
             self.port.reply(commands.Basic.Cancel, consumer_tag=consumer.tag, nowait=True)
@@ -340,6 +371,30 @@ def prefetch_for_consumer(
     if vhost.prefetch_max and (count == 0 or count > vhost.prefetch_max):
         return vhost.prefetch_max
     return count
+
+
+def timeout_ms_of(consumer: ChannelConsumer, vhost: VirtualHost) -> int:
+    """Time in milliseconds for which a consumer may hold a delivery; 0 for no limit.
+
+    The first that is set counts: its own argument, its queue's (with policies), the setting of the
+    virtual host. Streams have none, as in RabbitMQ.
+    """
+    if consumer.timeout_ms is not None:
+        return consumer.timeout_ms
+    arguments = vhost.queue_arguments.get(consumer.queue.name)
+    if arguments is None or arguments.queue_type == "stream":
+        return 0
+    timeout_ms = arguments.consumer_timeout_ms
+    return vhost.consumer_timeout_ms if timeout_ms is None else timeout_ms
+
+
+def has_rules(consumer: Consumer, vhost: VirtualHost) -> bool:
+    """True if the consumer may hold a delivery for too long, or be too slow for its queue."""
+    if not consumer.acknowledges or not isinstance(consumer, ChannelConsumer):
+        return False
+    arguments = vhost.queue_arguments.get(consumer.queue.name)
+    is_ruled = arguments is not None and arguments.slow_consumer_rule is not None
+    return is_ruled or timeout_ms_of(consumer, vhost) > 0
 
 
 def activemq_prefetch(

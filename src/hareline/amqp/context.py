@@ -31,6 +31,7 @@ from hareline.counts import BrokerCounts
 from hareline.errors import NotAllowed, ResourceError
 from hareline.events import Report
 from hareline.later import Shares
+from hareline.queues.core.consumer import Consumer
 from hareline.storage.interface import BodyStore
 from hareline.turn import Turn
 from hareline.wire.constants import FRAME_OVERHEAD
@@ -94,6 +95,7 @@ class Context:
 
     ``large_bodies`` takes bodies above ``large_message_bytes``; None keeps them in memory.
     ``events``: the event exchange, told of connections, channels, consumers and alarms, or None.
+    ``ruled_consumers``: new ones under a rule, until ``amqp.consumer_watch`` takes them.
     ``recorder``: keeps who changed what; None while nothing does.
     """
 
@@ -123,6 +125,7 @@ class Context:
         self.large_bodies = large_bodies
         self.events = events
         self.recorder: ChangeRecorder | None = None
+        self.ruled_consumers: list[Consumer] = []
         self.vhosts: dict[str, VirtualHost] = {}
         self.vhost_connection_limits: dict[str, int] = {}
         self.connections: dict[LiveConnection, None] = {}  # in the order in which they came

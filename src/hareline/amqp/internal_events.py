@@ -154,7 +154,7 @@ def on_consumer(
     consumer: Consumer,
     further: Mapping[str, object] | None = None,
 ) -> None:
-    """``consumer.created``, with ``further`` fields, or ``consumer.deleted``."""
+    """``consumer.created``, ``consumer.slow`` or ``consumer.deleted``, with ``further`` fields."""
     events, client = wanted_events(parts.context), parts.client
     if events is None or client.user is None:
         return

@@ -43,7 +43,7 @@ class Settling(SettleLane):
             return
         entry = self.unacked.take(tag)
         if entry is None:
-            if self._dialect.ignores_unknown_tags:
+            if self._ignores(tag):
                 return
             raise _in_ack(unknown_tag(tag))
         entry.queue.settle(entry)
@@ -96,10 +96,17 @@ class Settling(SettleLane):
             return unacked.take_all()
         if tag in unacked:
             return unacked.take_up_to(tag) if is_multiple else [unacked.entries.pop(tag)]
-        if not self._dialect.ignores_unknown_tags:
+        if not self._ignores(tag):
             raise unknown_tag(tag)
         lower_tags = unacked.tags_up_to(tag) if is_multiple else []
         return [unacked.entries.pop(lower) for lower in lower_tags]
+
+    def _ignores(self, tag: int) -> bool:
+        """True if this tag, which is not outstanding, is no error.
+
+        Only the highest tag that was taken back is kept, so all below it pass.
+        """
+        return self._dialect.ignores_unknown_tags or 0 < tag <= self.unacked.taken_back_tag
 
     def _take_deliveries(self, tag: int, is_multiple: bool) -> list[tuple[int, QueueEntry]]:
         """As ``_take``, with the tags, which a rollback needs."""

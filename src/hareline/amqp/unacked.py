@@ -21,10 +21,11 @@ class UnackedDeliveries:
 
     ``entries``: only what delivers may write to it. ``given_back``: how many deliveries have ended
     otherwise than by an acknowledgement; counted by what takes them. ``paged_tag``: contents up to
-    this tag have left memory, or must not; written by ``amqp.unacked_watch``.
+    this tag have left memory, or must not; written by ``amqp.unacked_watch``. ``taken_back_tag``:
+    the highest tag of a delivery that the broker itself has taken back.
     """
 
-    __slots__ = ("_is_mixed", "_lowest", "entries", "given_back", "paged_tag")
+    __slots__ = ("_is_mixed", "_lowest", "entries", "given_back", "paged_tag", "taken_back_tag")
 
     def __init__(self) -> None:
         self.entries: dict[int, QueueEntry] = {}
@@ -32,6 +33,7 @@ class UnackedDeliveries:
         self._is_mixed = False  # not in the order of the tags
         self.given_back = 0
         self.paged_tag = 0
+        self.taken_back_tag = 0
 
     def take(self, tag: int) -> QueueEntry | None:
         return self.entries.pop(tag, None)
@@ -59,6 +61,16 @@ class UnackedDeliveries:
         if self.entries:
             self._lowest = next(reversed(self.entries)) + 1
         self.entries.clear()
+        return taken
+
+    def take_back(self, tags: list[int]) -> list[QueueEntry]:
+        """The entries with these tags, whose consumer has lost them.
+
+        What the client still says of them is no error (RabbitMQ 4.3).
+        """
+        taken = [self.entries.pop(tag) for tag in tags if tag in self.entries]
+        self.given_back += len(taken)
+        self.taken_back_tag = max(self.taken_back_tag, *tags)
         return taken
 
     def tags(self) -> list[int]:

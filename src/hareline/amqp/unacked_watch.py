@@ -1,21 +1,23 @@
 """Limits unacknowledged deliveries, and pages out their contents while memory is short.
 
 All channels are looked at once a second, and at once when memory becomes short, in shares of the
-turn; so a channel may be above its limit for a second. It closes with the code and in the place of
-RabbitMQ's consumer timeout.
+turn; so a channel may be above its limit for a second. Consumers that hold deliveries for too long
+are looked at in the same way (``amqp.consumer_watch``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 from operator import itemgetter
 from typing import Final
 
 from hareline.amqp.channel import Channel
 from hareline.amqp.connection import Connection
+from hareline.amqp.consumer_watch import ConsumerWatch
 from hareline.amqp.context import Context
 from hareline.auth.users import Identity
-from hareline.clock import Timers
+from hareline.clock import Clock, Timers
 from hareline.errors import PreconditionFailed
 from hareline.later import Job
 from hareline.queues.core.entry import QueueEntry
@@ -33,6 +35,7 @@ class UnackedWatch:
     def __init__(self, context: Context, timers: Timers) -> None:
         self._context = context
         self._timers = timers
+        self._consumers = ConsumerWatch(context)
         self._look: _Look | None = None
 
     def start(self) -> None:
@@ -42,16 +45,17 @@ class UnackedWatch:
     def look(self) -> None:
         """Look now, unless the last look is not over."""
         if self._look is None or self._look.is_over:
-            self._look = _Look(self._context)
+            steps = chain(self._consumers.steps(), _steps(self._context))
+            self._look = _Look(self._context.clock, steps)
             self._context.shares.start(self._look)
 
 
 class _Look(Job):
     __slots__ = ("_clock", "_steps", "is_over")
 
-    def __init__(self, context: Context) -> None:
-        self._clock = context.clock
-        self._steps = _steps(context)
+    def __init__(self, clock: Clock, steps: Iterator[None]) -> None:
+        self._clock = clock
+        self._steps = steps
         self.is_over = False
 
     def run(self, until_s: float) -> bool:

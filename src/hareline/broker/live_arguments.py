@@ -289,6 +289,8 @@ class LiveArguments:
             queue.lease = make_lease(queue, after, environment, self._registry.end_queue)
         if "active-consumers" in parts:
             queue.lane.consumers.live = live_limit_of(after)
+        if "consumer-rules" in parts:
+            environment.ruled[queue] = None
         if "hold" in parts:
             if after.hold_on_publish:
                 queue.install(hold=Hold(queue, environment))

@@ -105,6 +105,7 @@ class VirtualHost:
         self.default_prefetch = 0
         self.prefetch_profile = "none"
         self.prefetch_max = 0
+        self.consumer_timeout_ms = 0  # how long they may hold a delivery: ``amqp.consumer_watch``
         self.reply_queues: dict[str, Enqueueing] = {}
         self.default_queue_type = ""  # of queues declared without a type; empty: classic
         self.producers = Producers(name, store, clock, report)

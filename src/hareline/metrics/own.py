@@ -63,6 +63,11 @@ _LIMITS: Final = Family(
     "counter",
     "How often a limit has refused something, made it wait or ended it, by the limit's name",
 )
+_SLOW: Final = Family(
+    "slow_consumers_total",
+    "counter",
+    "Consumers that were found slow, or held a message for too long, by what was done with them",
+)
 _HANDSHAKES: Final = Family(
     "tls_handshakes_total", "counter", "TLS handshakes that were done, or have failed"
 )
@@ -102,6 +107,7 @@ def alone(source: MetricsSource, found: Mapping[Kind, list[Found]]) -> Iterator[
     yield _dead_letters(source)
     yield _copies(source)
     yield _limits(source)
+    yield _slow_consumers(source)
     yield _tls(source.tls())
 
 
@@ -119,6 +125,15 @@ def _limits(source: MetricsSource) -> str:
     name, reached = f"{PREFIX}{_LIMITS.name}", source.context.counts.limits_reached.by_limit
     lines = [sample(name, label("limit", limit), count) for limit, count in sorted(reached.items())]
     return head(PREFIX, _LIMITS) + "".join(lines)
+
+
+def _slow_consumers(source: MetricsSource) -> str:
+    name, counts = f"{PREFIX}{_SLOW.name}", source.context.counts.slow_consumers
+    lines = [
+        sample(name, f"{label('rule', rule)},{label('action', action)}", count)
+        for (rule, action), count in sorted(counts.items())
+    ]
+    return head(PREFIX, _SLOW) + "".join(lines)
 
 
 def _copies(source: MetricsSource) -> str:

@@ -123,5 +123,8 @@ def set_up(vhost: VirtualHost, settings: VhostSettings) -> None:
     vhost.default_prefetch = settings.default_prefetch
     vhost.prefetch_profile = settings.prefetch_profile
     vhost.prefetch_max = settings.prefetch_max
+    if vhost.consumer_timeout_ms != settings.consumer_timeout_s * 1000:
+        vhost.consumer_timeout_ms = settings.consumer_timeout_s * 1000
+        vhost.environment.ruled.update(dict.fromkeys(vhost.queues.values()))
     vhost.producers.max_count = settings.max_producers
     vhost.producers.max_age_ms = settings.producer_max_age_s * 1000

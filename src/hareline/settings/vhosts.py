@@ -61,6 +61,14 @@ class VirtualHost(Section):
         ge=0,
     )
 
+    consumer_timeout_s: int = option(
+        0,
+        "Seconds for which a consumer may hold a message unacknowledged, unless it or its queue "
+        "has an x-consumer-timeout; then it loses the message and is cancelled. 0 means no limit.",
+        reload="live",
+        ge=0,
+    )
+
     max_producers: int = option(
         10_000,
         "Producers that number their messages (`x-producer-id`) and whose highest sequence is "

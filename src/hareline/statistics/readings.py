@@ -12,6 +12,7 @@ from typing import Final
 
 from hareline.amqp.channel import Channel
 from hareline.amqp.connection import Connection
+from hareline.amqp.consumer_watch import slow_reason
 from hareline.amqp.consuming import ChannelConsumer
 from hareline.amqp.context import Context
 from hareline.amqp.handshake import WAIT_OPEN, WAIT_TUNE_OK
@@ -22,7 +23,7 @@ from hareline.queues.core.consumer import Consumer
 from hareline.queues.dispatch.reading import ReadingLane
 from hareline.queues.queue import Queue
 from hareline.statistics.facts import ChannelFacts, ConnectionFacts, ConsumerFacts, QueueFacts
-from hareline.statistics.unacked import LOOKS_MAX, Deliveries, slow_reason
+from hareline.statistics.unacked import LOOKS_MAX, Deliveries
 
 #: Octets of memory for a message and its entry beside its content, and for a number in a page
 #: (docs/data-model.md).

@@ -13,9 +13,7 @@ from typing import Final, NamedTuple
 
 from hareline.amqp.consuming import ChannelConsumer
 from hareline.amqp.delivery_port import DeliveryPort
-from hareline.queues.core.consumer import Consumer
 from hareline.queues.core.entry import QueueEntry
-from hareline.queues.dispatch.reading import ReadingLane
 from hareline.queues.queue import Queue
 from hareline.statistics.sampler import Sampler
 
@@ -98,7 +96,7 @@ class Deliveries:
         return by_consumer
 
 
-# ------------------------------------------------------------------- the oldest, and slow consumers
+# --------------------------------------------------------------------------------- the oldest
 
 
 class Oldest(NamedTuple):
@@ -110,34 +108,6 @@ class Oldest(NamedTuple):
     since_ms: int
     port: DeliveryPort
     consumer: ChannelConsumer | None
-
-
-def slow_reason(consumer: Consumer) -> str:
-    """Obstacle between a consumer and messages that wait for it: "prefetch", "socket", or "".
-
-    In a queue whose consumers take messages away, any ready message counts as one that waits for
-    it, whatever its selector says.
-    """
-    queue = consumer.queue
-    if not isinstance(queue, Queue) or not isinstance(consumer, ChannelConsumer):
-        return ""
-    if consumer.is_active or consumer.is_cancelled or not consumer.is_live:
-        return ""
-    if queue.is_paused or not _has_waiting(queue, consumer):
-        return ""
-    if consumer.acknowledges and (
-        consumer.credit <= 0
-        or any(consumer in each.waiting or not each.admits(1) for each in consumer.windows)
-    ):
-        return "prefetch"
-    return "socket" if consumer.port.output.is_socket_full else ""
-
-
-def _has_waiting(queue: Queue, consumer: Consumer) -> bool:
-    lane = queue.lane
-    if isinstance(lane, ReadingLane):
-        return lane.has_more_for(consumer)
-    return queue.ready_count > 0 and not consumer.is_browser
 
 
 def delivered_ms(sampler: Sampler, channel_name: str, tag: int) -> int | None:

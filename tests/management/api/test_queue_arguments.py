@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from hareline.administration.policy_keys import KEYS, WITHOUT_EFFECT, check_definition
@@ -9,21 +11,20 @@ from hareline.management.api.arguments import described_arguments
 from tests.support.api_broker import ApiBroker
 
 
+def by_field(described: list[dict[str, Any]]) -> dict[str | None, dict[str, Any]]:
+    """What to declare for those that need this field."""
+    return {each["field"]: {each["name"]: each["example"]} for each in described if each["field"]}
+
+
 @pytest.mark.acceptance
 def test_every_argument_can_be_declared_by_its_example(broker: ApiBroker) -> None:
     described = broker.get("/hareline/queue-arguments", "manager")
-    needed = {
-        "dead_letter_exchange": ("x-dead-letter-exchange", "dlx"),
-        "sort_key": ("x-sort-key", "k"),
-    }
+    examples = by_field(described["arguments"])
     stream = {"x-queue-type": "stream"}
     broker.ask("PUT", "/queues/%2F/archive", json={"durable": True, "arguments": stream})
     broker.ask("PUT", "/queues/%2F/dead", json={"durable": True})
     for number, each in enumerate(described["arguments"]):
-        arguments = {each["name"]: each["example"]}
-        if each["needs"]:
-            name, value = needed[each["needs"]]
-            arguments[name] = value
+        arguments = {**examples.get(each["needs"], {}), each["name"]: each["example"]}
         if "classic" not in each["queue_types"]:
             arguments["x-queue-type"] = each["queue_types"][0]
         answer = broker.ask(
@@ -47,17 +48,17 @@ def test_every_policy_key_with_an_effect_is_described_by_an_example_that_is_take
 @pytest.mark.acceptance
 def test_what_is_said_to_be_live_can_be_changed_while_a_queue_works(broker: ApiBroker) -> None:
     described = broker.get("/hareline/queue-arguments")["arguments"]
+    examples = by_field(described)
     live = [each for each in described if each["is_live"]]
     assert {"x-max-length", "x-dead-letter-exchange", "x-hold-on-publish"} <= {
         each["name"] for each in live
     }
     for number, each in enumerate(live):
-        needed = {"x-dead-letter-exchange": "dlx"} if each["needs"] else {}
         kind = "classic" if "classic" in each["queue_types"] else each["queue_types"][0]
         name = f"/queues/%2F/live-{number}"
         declared = {} if kind == "classic" else {"x-queue-type": kind}
         broker.ask("PUT", name, json={"durable": True, "arguments": declared})
-        changes = {**needed, each["name"]: each["example"]}
+        changes = {**examples.get(each["needs"], {}), each["name"]: each["example"]}
         answer = broker.ask("PATCH", name, json={"arguments": changes})
         assert answer.status_code == 200, (each["name"], answer.text)
         assert answer.json()["changes"] == changes

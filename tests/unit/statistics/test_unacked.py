@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from hareline.amqp.consumer_watch import slow_reason
 from hareline.amqp.consuming import ChannelConsumer
 from hareline.counts import EndedObjects
 from hareline.statistics import unacked
@@ -17,7 +18,6 @@ from hareline.statistics.unacked import (
     oldest_ms,
     oldest_of_queue,
     oldest_on_ports,
-    slow_reason,
 )
 from hareline.wire.methods import commands
 from tests.unit.amqp.peer import Peer, SteppedBroker

@@ -19,7 +19,8 @@ from hareline import events
 from hareline.administration.checks import table_json
 from hareline.amqp.channel import Channel
 from hareline.amqp.connection import Connection
-from hareline.amqp.consuming import ChannelConsumer
+from hareline.amqp.consumer_watch import slow_reason
+from hareline.amqp.consuming import ChannelConsumer, timeout_ms_of
 from hareline.amqp.delivery_port import DeliveryPort
 from hareline.amqp.ports import tls_fields
 from hareline.counts import ConnectionCounts
@@ -40,7 +41,7 @@ from hareline.statistics.readings import (
     consumer_facts,
     provided_name,
 )
-from hareline.statistics.unacked import Deliveries, delivered_ms, oldest_ms, slow_reason
+from hareline.statistics.unacked import Deliveries, delivered_ms, oldest_ms
 
 routes = Routes("connections")
 channel_routes = Routes("channels")
@@ -309,7 +310,7 @@ def describe_consumer(
         "active": facts.active,
         "activity_status": facts.status,
         "prefetch_count": facts.prefetch_count,
-        "consumer_timeout": 0,
+        "consumer_timeout": timeout_ms_of(consumer, connection.client.vhost),
         "arguments": table_json(facts.arguments),
         "priority": facts.priority,
         "messages_unacknowledged": facts.unacked,

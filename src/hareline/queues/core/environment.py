@@ -48,6 +48,8 @@ class QueueEnvironment:
     contents that have left memory. All dead letters go by ``dead_letter_scheduler``, which each
     environment makes for itself. ``audit`` is told what happens to messages, None without audit; it
     is looked at when a queue, a channel or a consumer is made, and never for a message.
+    ``ruled``: queues, as keys, whose rules for consumers have changed, until
+    ``amqp.consumer_watch`` takes them.
     """
 
     clock: Clock
@@ -60,6 +62,7 @@ class QueueEnvironment:
     dead_letter_scheduler: DeadLetterScheduler = field(init=False, compare=False)
     pressure: MemoryPressure = field(default_factory=MemoryPressure, compare=False)
     audit: AuditRecorder | None = field(default=None, compare=False)
+    ruled: dict[QueuePort, None] = field(default_factory=dict, compare=False)
 
     def __post_init__(self) -> None:
         scheduler = DeadLetterScheduler(self.clock, self.timers)

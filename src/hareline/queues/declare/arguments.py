@@ -130,6 +130,10 @@ class _Reading:
         limits = {names[limit] for limit in ("max_length", "max_length_bytes") if limit in fields}
         if limits and limits.isdisjoint(("x-max-length", "x-max-length-bytes")):
             fields.setdefault("overflow", "none")
+        if fields.get("slow_consumer_rule") == "rate" and "slow_consumer_threshold" not in fields:
+            raise self._invalid(
+                names["slow_consumer_rule"], "rate_but_no_slow_consumer_threshold_defined"
+            )
 
     def _value(self, name: str, reader: Reader) -> object:
         try:

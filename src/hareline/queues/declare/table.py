@@ -40,7 +40,15 @@ Input = Literal[
 #: The part of a living queue that follows a change. "consumers": nothing has to, since it is looked
 #: at when a consumer comes.
 Live = Literal[
-    "limits", "times", "dead-letters", "returns", "lease", "active-consumers", "consumers", "hold"
+    "limits",
+    "times",
+    "dead-letters",
+    "returns",
+    "lease",
+    "active-consumers",
+    "consumers",
+    "consumer-rules",
+    "hold",
 ]
 
 DEFAULT_QUEUE_TYPE: Final = "classic"
@@ -455,6 +463,41 @@ class QueueArguments:
         _CONSUMERS, "Maximum live consumers", 2,
         "So many consumers receive and further ones wait; 0 is no limit.",
         live="active-consumers"))
+    #: 0 is no limit, whatever the setting of the virtual host says.
+    consumer_timeout_ms: int | None = _by(Argument("x-consumer-timeout", read.expiry_ms, _QUEUES,
+        _CONSUMERS, "Consumer timeout", 1_800_000,
+        "A consumer that holds a message unacknowledged for longer loses it and is cancelled.",
+        page="consumers#consumer-timeout", live="consumer-rules",
+        policy=PolicyKey("consumer timeout", read.natural), is_for_quorum_in_rabbitmq=True))
+    slow_consumer_rule: Literal["full", "rate", "ack-age"] | None = _by(Argument(
+        "x-slow-consumer-rule", read.Choice({
+            "full": "its prefetch stays used up while messages wait",
+            "rate": "it acknowledges fewer messages a second than the threshold",
+            "ack-age": "a message stays unacknowledged for longer than the duration",
+        }, "invalid_slow_consumer_rule"),
+        _ANY, _CONSUMERS, "Slow consumers", "full", "When a consumer counts as slow.",
+        page="consumers#slow-consumers", live="consumer-rules"))
+    slow_consumer_duration_ms: int | None = _by(Argument("x-slow-consumer-duration",
+        read.lease_ms, _ANY, _CONSUMERS, "Slow for", 30_000,
+        "How long a consumer must be slow before something is done; 30 seconds unless given.",
+        page="consumers#slow-consumers", live="consumer-rules",
+        needs=("slow_consumer_rule", "slow_consumer_duration_but_no_rule_defined")))
+    slow_consumer_threshold: int | None = _by(Argument("x-slow-consumer-threshold",
+        read.at_least_one, _ANY, _CONSUMERS, "Slow below", 10,
+        "With the rule rate: how many messages a second a consumer must acknowledge.",
+        page="consumers#slow-consumers", live="consumer-rules",
+        needs=("slow_consumer_rule", "slow_consumer_threshold_but_no_rule_defined")))
+    slow_consumer_action: (
+        Literal["notify", "cancel", "close-channel", "close-connection"] | None
+    ) = _by(Argument("x-slow-consumer-action", read.Choice({
+            "notify": "it is reported (the default)",
+            "cancel": "it is cancelled",
+            "close-channel": "its channel is closed",
+            "close-connection": "its connection is closed",
+        }, "invalid_slow_consumer_action"),
+        _ANY, _CONSUMERS, "Slow consumers are", "cancel", "What is done with a slow consumer.",
+        page="consumers#slow-consumers", live="consumer-rules",
+        needs=("slow_consumer_rule", "slow_consumer_action_but_no_rule_defined")))
     non_destructive: bool | None = _by(Argument("x-non-destructive", read.flag,
         _CLASSIC | _STREAM, _CONSUMERS, "Read without taking", True,
         "Each consumer gets every message, and none is removed by it.",
@@ -541,9 +584,6 @@ _WITHOUT_EFFECT: Final = (
     Argument("x-max-in-memory-bytes", read.natural, _QUORUM, _ACCEPTED, "Bytes in memory",
         1_000_000, "Use the maximum of bytes with the overflow rule flow-to-disk.",
         is_bytes=True, policy=PolicyKey("maximum memory in bytes", read.natural, "smaller")),
-    Argument("x-consumer-timeout", read.expiry_ms, _QUEUES, _ACCEPTED, "Consumer timeout",
-        1_800_000, "What a consumer holds is limited by its prefetch.",
-        policy=PolicyKey("consumer timeout", read.natural), is_for_quorum_in_rabbitmq=True),
     Argument("x-delayed-retry-type",
         read.one_of("disabled", "all", "returned", "failed",
                     otherwise="invalid_delayed_retry_type"),
@@ -595,7 +635,8 @@ _CHECKED: Final = (
     "x-expires-if-empty", "x-hold-on-publish", "x-flow-resume-limit",
     "x-qpid-flow-resume-capacity", "x-dead-letter-reasons", "x-dead-letter-transient",
     "x-dlq-auto", "alternateBinding", "x-qpid-maximum-delivery-count", "x-message-durability",
-    "x-archive-to",
+    "x-archive-to", "x-slow-consumer-rule", "x-slow-consumer-duration",
+    "x-slow-consumer-threshold", "x-slow-consumer-action",
 )
 # fmt: on
 

@@ -89,7 +89,6 @@ WITHOUT_EFFECT: dict[str, object] = {
     "x-delayed-retry-type": "all",
     "x-delayed-retry-min": 1,
     "x-delayed-retry-max": 1,
-    "x-consumer-timeout": 60_000,
     "x-consumer-disconnected-timeout": 1,
     "x-member-placement-tag": "rack",
 }

@@ -27,7 +27,6 @@ USERS: Final = "users.md"
 
 _CLIENT: Final = "the client's own doing; the broker has no part in it"
 _ADVICE: Final = "advice, no behaviour"
-_POLICIES: Final = "waits for policies"
 
 SECTIONS: Final = {
     "A": "Queues, as in Qpid Broker-J",
@@ -115,8 +114,8 @@ FEATURES: Final = (
     Feature("B4", "Large prefetch for volume, 1 for slow work", "", PREFETCH, _ADVICE),
     Feature("B5", "A consumer's own prefetch overrides the channel's", "`x-prefetch-count`",
             PREFETCH),
-    Feature("B6", "A prefetch for those that ask for none", "`default_prefetch`", SETTINGS,
-            f"by destination: {_POLICIES}"),
+    Feature("B6", "A prefetch for those that ask for none, also by destination",
+            "`default_prefetch`, `x-default-prefetch`", PREFETCH),
     Feature("B7", "Prefetch 0 as in ActiveMQ: one message for each request, which may wait",
             "`basic.get`; `wait_ms` of a get over HTTP", "message-operations.md"),
     Feature("B8", "Slow consumers are told from others: full, with messages waiting",

@@ -62,20 +62,20 @@ _OLD: Final[Mapping[str, PolicyKey]] = {
     "ha-promote-on-shutdown": PolicyKey("ha-promote-on-shutdown", read.text),
     "ha-promote-on-failure": PolicyKey("ha-promote-on-failure", read.text),
 }
-_RABBITMQ_ARGUMENTS: Final[Mapping[str, PolicyKey]] = {
-    row.key: replace(row.policy, argument=row if row.live else None)
+_ARGUMENTS: Final[Mapping[str, PolicyKey]] = {
+    row.key: replace(
+        row.policy or PolicyKey(row.key, row.reader, is_ours=True),
+        argument=row if row.live else None,
+    )
     for row in ROWS
-    if row.policy is not None
-}
-_OURS: Final[Mapping[str, PolicyKey]] = {
-    row.key: PolicyKey(row.key, row.reader, argument=row)
-    for row in ARGUMENTS
-    if row.live and row.policy is None
+    if row.live or row.policy is not None
 }
 #: All keys of policies by name.
-KEYS: Final[Mapping[str, PolicyKey]] = {**_RABBITMQ, **_OLD, **_RABBITMQ_ARGUMENTS, **_OURS}
+KEYS: Final[Mapping[str, PolicyKey]] = {**_RABBITMQ, **_OLD, **_ARGUMENTS}
 #: Keys that RabbitMQ 4 has too; it refuses a policy with any other.
-RABBITMQ_KEYS: Final = frozenset((*_RABBITMQ, *_RABBITMQ_ARGUMENTS))
+RABBITMQ_KEYS: Final = frozenset(
+    name for name, key in KEYS.items() if name not in _OLD and not key.is_ours
+)
 #: Keys that are taken and do nothing, for reports of imports.
 WITHOUT_EFFECT: Final = frozenset(
     name for name, key in KEYS.items() if key.argument is None and name != ALTERNATE_EXCHANGE

@@ -353,24 +353,26 @@ def prefetch_for_consumer(
 ) -> int:
     """Prefetch of a new consumer, 0 for no limit; ``asked`` is its x-prefetch-count.
 
-    The first that is set counts: x-prefetch-count, basic.qos on its channel, the virtual host's
-    ``prefetch_profile`` or ``default_prefetch``. ``prefetch_max`` of the virtual host bounds all.
-    ``is_exclusive``: it consumes exclusively. ``is_browser``: what it gets stays in the queue.
+    The first that is set counts: x-prefetch-count, basic.qos on its channel, x-default-prefetch or
+    x-prefetch-profile of its queue (with policies), the settings of the virtual host. The smaller
+    ``prefetch_max`` of both bounds all. ``is_exclusive``: it consumes exclusively. ``is_browser``:
+    what it gets stays in the queue.
     """
+    arguments = vhost.queue_arguments[queue.name]
     if asked is not None:
         count = asked
     elif prefetch.is_set:
         count = prefetch.count
-    elif vhost.prefetch_profile == "activemq":
-        arguments = vhost.queue_arguments[queue.name]
+    elif arguments.default_prefetch is not None:
+        count = arguments.default_prefetch
+    elif (arguments.prefetch_profile or vhost.prefetch_profile) == "activemq":
         count = activemq_prefetch(
             queue, arguments, is_exclusive=is_exclusive, is_browser=is_browser
         )
     else:
         count = vhost.default_prefetch
-    if vhost.prefetch_max and (count == 0 or count > vhost.prefetch_max):
-        return vhost.prefetch_max
-    return count
+    bounds = (count, vhost.prefetch_max, arguments.prefetch_max)
+    return min((each for each in bounds if each), default=0)
 
 
 def timeout_ms_of(consumer: ChannelConsumer, vhost: VirtualHost) -> int:

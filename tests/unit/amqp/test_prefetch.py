@@ -98,6 +98,28 @@ def test_a_virtual_host_may_have_a_default(broker: SteppedBroker, peer: Peer) ->
 
 
 @pytest.mark.row("B6")
+def test_destinations_have_defaults_of_their_own_by_policy(
+    broker: SteppedBroker, peer: Peer
+) -> None:
+    broker.vhost.default_prefetch = 4
+    peer.declare("q")
+    queue, live = broker.queue("q"), broker.vhost.live_arguments
+    for change, count in (
+        ({"x-default-prefetch": 6}, 6),
+        ({"x-prefetch-profile": "activemq"}, 6),
+        ({"x-default-prefetch": None}, 1000),
+        ({"x-prefetch-profile": "none"}, 4),
+        ({"x-prefetch-max": 3}, 3),
+        ({"x-default-prefetch": 0}, 3),
+    ):
+        live.change(queue, change)
+        peer.subscribe("q", "t")
+        (consumer,) = queue.consumers
+        assert consumer.credit == count, change
+        peer.call(1, BASIC.Cancel, consumer_tag="t")
+
+
+@pytest.mark.row("B6")
 @pytest.mark.parametrize("is_global", [False, True])
 def test_a_qos_of_0_is_no_limit_whatever_the_default(
     broker: SteppedBroker, peer: Peer, is_global: bool

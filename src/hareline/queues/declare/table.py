@@ -98,13 +98,14 @@ class PolicyKey:
 
     ``rule``: what a queue says itself beats a policy ("own"); or of two values the smaller one
     counts, and operator policies may have it ("smaller"); or it is as "own", but operator policies
-    may have it, and beat policies ("operator").
+    may have it, and beat policies ("operator"). ``is_ours``: RabbitMQ has no such key.
     """
 
     what: str
     reader: Reader
     rule: Literal["own", "smaller", "operator"] = "own"
     argument: Argument | None = None
+    is_ours: bool = False
 
     @property
     def is_limit(self) -> bool:
@@ -140,7 +141,8 @@ class Argument:
     anchor. ``needs`` is a field that must be set as well, with the error term if it is not.
     ``same_as_absent`` is the text that a redeclaration may leave out, or add. ``is_ordering``: it
     makes the queue one of an ordering, so no two of these go together. ``live``: it can be changed
-    while the queue works. ``policy``: RabbitMQ's key for it; what else is live has a key of ours.
+    while the queue works. ``policy``: its key, where what is live does not have
+    one of ours by the rule "own".
     ``bounded_by``: keys of operator policies that it must not get around. ``limit``: for lists of
     limits in use. ``is_for_quorum_in_rabbitmq``: RabbitMQ refuses it for classic queues.
     """
@@ -463,6 +465,24 @@ class QueueArguments:
         _CONSUMERS, "Maximum live consumers", 2,
         "So many consumers receive and further ones wait; 0 is no limit.",
         live="active-consumers"))
+    #: Of consumers whose client says nothing; 0 is no limit.
+    default_prefetch: int | None = _by(Argument("x-default-prefetch", read.natural, _ANY,
+        _CONSUMERS, "Default prefetch", 100,
+        "How much a consumer may hold unacknowledged if its client does not say; 0 is no limit.",
+        page="consumers#prefetch", live="consumers"))
+    prefetch_profile: Literal["none", "activemq"] | None = _by(Argument("x-prefetch-profile",
+        read.Choice({
+            "none": "the default prefetch counts, for every kind of queue",
+            "activemq": "as in ActiveMQ: 1000, and 100, 32766 or 500 for some kinds of queues",
+        }, "invalid_prefetch_profile"),
+        _ANY, _CONSUMERS, "Prefetch by kind of queue", "activemq",
+        "Where the prefetch of consumers comes from whose client does not say.",
+        page="consumers#prefetch", live="consumers"))
+    prefetch_max: int | None = _by(Argument("x-prefetch-max", read.at_least_one, _ANY,
+        _CONSUMERS, "Highest prefetch", 1,
+        "The prefetch of a consumer is never above it; 1 makes priorities exact.",
+        page="consumers#prefetch", live="consumers",
+        policy=PolicyKey("highest prefetch", read.at_least_one, "smaller", is_ours=True)))
     #: 0 is no limit, whatever the setting of the virtual host says.
     consumer_timeout_ms: int | None = _by(Argument("x-consumer-timeout", read.expiry_ms, _QUEUES,
         _CONSUMERS, "Consumer timeout", 1_800_000,
@@ -636,7 +656,8 @@ _CHECKED: Final = (
     "x-qpid-flow-resume-capacity", "x-dead-letter-reasons", "x-dead-letter-transient",
     "x-dlq-auto", "alternateBinding", "x-qpid-maximum-delivery-count", "x-message-durability",
     "x-archive-to", "x-slow-consumer-rule", "x-slow-consumer-duration",
-    "x-slow-consumer-threshold", "x-slow-consumer-action",
+    "x-slow-consumer-threshold", "x-slow-consumer-action", "x-default-prefetch",
+    "x-prefetch-profile", "x-prefetch-max",
 )
 # fmt: on
 

@@ -1,7 +1,8 @@
 """Policies: arguments for all queues and exchanges whose names match a pattern.
 
 As in RabbitMQ one policy and one operator policy concern an object: of those that match its name,
-and that its type can follow, the one with the highest priority. A change is put in force in shares
+and that its type can follow, the one with the highest priority. One that says ``merge`` lets the
+next one set what it does not. A change is put in force in shares
 of the next turns. ``policy_keys`` says what a policy makes of the arguments of a queue.
 """
 
@@ -25,9 +26,11 @@ from hareline.administration.checks import (
 )
 from hareline.administration.policy_keys import (
     KEYS,
+    MERGE,
     NONE_APPLIED,
     Applied,
     check_definition,
+    merged,
     overlaid_by_policy,
     smaller,
 )
@@ -102,7 +105,7 @@ class VhostPolicies:
     that a busy machine costs no policy.
     """
 
-    __slots__ = ("_by_name", "_by_pair", "_by_priority", "_remembered", "_report", "_used_s")
+    __slots__ = ("_by_both", "_by_name", "_by_priority", "_remembered", "_report", "_used_s")
 
     def __init__(
         self, report: Callable[[str, str], None], used_s: Callable[[], float] = thread_time
@@ -112,7 +115,7 @@ class VhostPolicies:
         self._by_name: dict[tuple[bool, str], Policy] = {}
         self._by_priority: dict[bool, list[Policy]] = {}
         self._remembered: dict[tuple[str | None, str], Applied] = {}  # None: an exchange
-        self._by_pair: dict[tuple[str | None, str | None], Applied] = {}
+        self._by_both: dict[tuple[tuple[str, ...], tuple[str, ...]], Applied] = {}
 
     def place(self, policy: Policy) -> None:
         """Put a policy in force, in the place of another of its name."""
@@ -135,7 +138,7 @@ class VhostPolicies:
     def _forget(self) -> None:
         self._by_priority.clear()
         self._remembered.clear()
-        self._by_pair.clear()
+        self._by_both.clear()
 
     def applied(self, name: str, queue_type: str | None) -> Applied:
         """The policies that concern a queue of this type, or an exchange (None)."""
@@ -144,25 +147,32 @@ class VhostPolicies:
         if applied is None:
             if len(remembered) >= REMEMBERED_MAX:
                 remembered.clear()
+                self._by_both.clear()
             # each kind has its own time, so that no policy keeps an operator's from its queues
             applied = remembered[queue_type, name] = self._together(
-                self._first(queue_type, name, is_operator=False),
-                self._first(queue_type, name, is_operator=True),
+                self._found(queue_type, name, is_operator=False),
+                self._found(queue_type, name, is_operator=True),
             )
         return applied
 
-    def _first(
+    def _found(
         self, queue_type: str | None, name: str, *, is_operator: bool
-    ) -> PolicyRecord | None:
-        """The policy of the highest priority that concerns an object of this name and type."""
+    ) -> tuple[PolicyRecord, ...]:
+        """The policy of the highest priority that concerns an object of this name and type.
+
+        Behind it those that are merged with it.
+        """
         until_s = self._used_s() + NAME_S
+        found: list[PolicyRecord] = []
         for policy in self._in_order(is_operator):
             is_for_it = policy.is_for_queues(queue_type) if queue_type else policy.is_for_exchanges
             if not is_for_it:
                 continue
             try:
                 if policy.matches(name):
-                    return policy.record
+                    found.append(policy.record)
+                    if not policy.record.definition.get(MERGE):
+                        break
             except TimeoutError:
                 self._note_slow(policy, name)
             if self._used_s() > until_s:
@@ -171,8 +181,8 @@ class VhostPolicies:
                     f"patterns took {NAME_S * 1000:.0f} ms for '{name}', so those behind "
                     f"'{policy.record.name}' were not looked at",
                 )
-                return None
-        return None
+                break
+        return tuple(found)
 
     def _in_order(self, is_operator: bool) -> list[Policy]:
         found = self._by_priority.get(is_operator)
@@ -183,17 +193,19 @@ class VhostPolicies:
             )
         return found
 
-    def _together(self, policy: PolicyRecord | None, operator: PolicyRecord | None) -> Applied:
-        if policy is None and operator is None:
+    def _together(
+        self, policies: tuple[PolicyRecord, ...], operators: tuple[PolicyRecord, ...]
+    ) -> Applied:
+        if not policies and not operators:
             return NONE_APPLIED
-        pair = (policy and policy.name, operator and operator.name)
-        applied = self._by_pair.get(pair)
+        both = (tuple(each.name for each in policies), tuple(each.name for each in operators))
+        applied = self._by_both.get(both)
         if applied is None:
-            definition = {} if policy is None else dict(policy.definition)
-            for name, value in ({} if operator is None else operator.definition).items():
+            definition = merged(policies)
+            for name, value in merged(operators).items():
                 is_both = KEYS[name].is_limit and name in definition
                 definition[name] = smaller(value, definition[name]) if is_both else value
-            applied = self._by_pair[pair] = Applied(policy, operator, definition)
+            applied = self._by_both[both] = Applied(policies, operators, definition)
         return applied
 
     def _note_slow(self, policy: Policy, name: str) -> None:

@@ -7,7 +7,7 @@ one node are checked where RabbitMQ checks them, and do nothing.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, NamedTuple
 
@@ -34,6 +34,8 @@ from hareline.queues.policies.overflow import RESUME_PERCENT
 from hareline.queues.queue import Queue
 from hareline.storage.administration import PolicyRecord
 
+#: The flag of a policy that lets further ones, of lower priority, set the keys that it does not.
+MERGE: Final = "merge"
 _STREAM: Final = "stream"  # its limits are its retention, whatever its publishers do
 _BOUNDED_BESIDE: Final = tuple(row for row in ROWS if row.bounded_by)
 _BOUND: Final = tuple(word for word, rule in OVERFLOWS.items() if rule.is_bound)
@@ -70,15 +72,18 @@ _ARGUMENTS: Final[Mapping[str, PolicyKey]] = {
     for row in ROWS
     if row.live or row.policy is not None
 }
+_MERGE: Final = PolicyKey("flag for merging", read.flag, "operator", is_ours=True)
 #: All keys of policies by name.
-KEYS: Final[Mapping[str, PolicyKey]] = {**_RABBITMQ, **_OLD, **_ARGUMENTS}
+KEYS: Final[Mapping[str, PolicyKey]] = {**_RABBITMQ, **_OLD, **_ARGUMENTS, MERGE: _MERGE}
 #: Keys that RabbitMQ 4 has too; it refuses a policy with any other.
 RABBITMQ_KEYS: Final = frozenset(
     name for name, key in KEYS.items() if name not in _OLD and not key.is_ours
 )
 #: Keys that are taken and do nothing, for reports of imports.
 WITHOUT_EFFECT: Final = frozenset(
-    name for name, key in KEYS.items() if key.argument is None and name != ALTERNATE_EXCHANGE
+    name
+    for name, key in KEYS.items()
+    if key.argument is None and name not in (ALTERNATE_EXCHANGE, MERGE)
 )
 
 
@@ -111,19 +116,37 @@ def smaller(one: object, other: object) -> object:
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """The policies that concern an object; None: no such policy.
+    """The policies that concern an object, of each kind the first one first.
 
-    ``definition``: what both come to, before the object's own arguments.
+    Those after it are there only by ``MERGE``. ``definition``: what all come to, before the
+    object's own arguments.
     """
 
-    policy: PolicyRecord | None = None
-    operator_policy: PolicyRecord | None = None
+    policies: tuple[PolicyRecord, ...] = ()
+    operator_policies: tuple[PolicyRecord, ...] = ()
     definition: Mapping[str, Any] = field(default_factory=dict)
 
     @property
-    def bounds(self) -> frozenset[str]:
-        """Keys that the operator policy sets."""
-        return frozenset(() if self.operator_policy is None else self.operator_policy.definition)
+    def policy(self) -> PolicyRecord | None:
+        return next(iter(self.policies), None)
+
+    @property
+    def operator_policy(self) -> PolicyRecord | None:
+        return next(iter(self.operator_policies), None)
+
+    @property
+    def bounds(self) -> Collection[str]:
+        """Keys that operator policies set."""
+        return merged(self.operator_policies).keys()
+
+
+def merged(records: Sequence[PolicyRecord]) -> dict[str, Any]:
+    """The definitions of policies, the first one of which counts for a key."""
+    definition: dict[str, Any] = {}
+    for record in reversed(records):
+        definition.update(record.definition)
+    definition.pop(MERGE, None)
+    return definition
 
 
 NONE_APPLIED: Final = Applied()
@@ -272,13 +295,16 @@ def _sources(
             yield Source("operator_change", None, changes[name])
     for alias in argument.given_in(queue.arguments):
         yield Source("queue_argument", None, queue.arguments[alias.name])
-    policies: tuple[tuple[Origin, PolicyRecord | None], ...] = (
-        ("operator_policy", applied.operator_policy),
-        ("policy", applied.policy),
+    if not argument.live:
+        return
+    kinds: tuple[tuple[Origin, Sequence[PolicyRecord]], ...] = (
+        ("operator_policy", applied.operator_policies),
+        ("policy", applied.policies),
     )
-    for origin, record in policies:
-        if argument.live and record is not None and argument.key in record.definition:
-            yield Source(origin, record.name, record.definition[argument.key])
+    for origin, records in kinds:
+        for record in records:
+            if argument.key in record.definition:
+                yield Source(origin, record.name, record.definition[argument.key])
 
 
 def _decided(
@@ -311,9 +337,9 @@ def _is_policy(source: Source) -> bool:
 
 def _bound_beside(argument: Argument, applied: Applied) -> Source | None:
     """The policy whose limit bounds an argument which it does not name; None if none does."""
-    record = applied.operator_policy
-    if record is not None and any(key in record.definition for key in argument.bounded_by):
-        return Source("operator_policy", record.name, None)
+    for record in applied.operator_policies:
+        if any(key in record.definition for key in argument.bounded_by):
+            return Source("operator_policy", record.name, None)
     return None
 
 
@@ -343,6 +369,8 @@ def _why_not(argument: Argument, source: Source, winner: Source | None) -> str:
         return "what the queue itself says beats a policy"
     if winner.origin == "operator_policy" and source.origin == "policy":
         return "an operator policy beats a policy"
+    if winner.origin == source.origin:
+        return "a policy of a higher priority beats it"
     return "the queue cannot follow it now"
 
 

@@ -62,6 +62,20 @@ def test_an_argument_of_the_queue_beats_a_policy(broker: Administered) -> None:
     assert origins(found["x-dead-letter-exchange"]) == ("policy", "p", "dlx", [])
 
 
+def test_each_value_names_the_policy_that_it_comes_from(broker: Administered) -> None:
+    declare(broker)
+    put(broker, "high", {"merge": True, "overflow": "reject-publish"}, priority=2)
+    put(broker, "low", {"overflow": "drop-head", "max-consumers": 3}, priority=1)
+    found = explained(broker)
+    assert origins(found["x-max-consumers"]) == ("policy", "low", 3, [])
+    assert origins(found["x-overflow"]) == (
+        "policy",
+        "high",
+        "reject-publish",
+        [("policy", "drop-head", "a policy of a higher priority beats it")],
+    )
+
+
 def test_of_limits_the_smallest_counts_whoever_sets_it(broker: Administered) -> None:
     declare(broker, x_max_length=10, x_message_ttl=5)
     put(broker, "p", {"max-length": 5, "message-ttl": 50, "expires": 9_000})

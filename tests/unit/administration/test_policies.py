@@ -129,6 +129,42 @@ def test_operators_bound_what_clients_and_policies_ask(broker: Administered, pee
     assert (in_force.max_length, in_force.message_ttl_ms) == (3, 20)
 
 
+@pytest.mark.row("B6")
+def test_an_operator_bounds_every_prefetch(broker: Administered, peer: Peer) -> None:
+    peer.declare("q", arguments={"x-default-prefetch": 50})
+    put(broker, "p", "", definition={"default-prefetch": 9, "prefetch-max": 30})
+    peer.subscribe("q", "by default")
+    put(broker, "o", "", is_operator=True, definition={"prefetch-max": 5})
+    peer.subscribe("q", "bounded")
+    peer.subscribe("q", "asks", arguments={"x-prefetch-count": 0})
+    assert {each.tag: each.credit for each in broker.queue("q").consumers} == {
+        "by default": 30,
+        "bounded": 5,
+        "asks": 5,
+    }
+
+
+def test_a_policy_that_merges_lets_the_next_one_set_the_rest(
+    broker: Administered, peer: Peer
+) -> None:
+    peer.declare("eu.orders")
+    put(broker, "orders", "orders", priority=3, definition={"merge": True, "max-length": 9})
+    put(broker, "eu", "^eu", priority=2, definition={"max-length": 5, "message-ttl": 70})
+    put(broker, "all", "", definition={"expires": 80_000})
+    assert names(broker, "eu.orders") == ("orders", None, {"max-length": 9, "message-ttl": 70})
+    put(broker, "eu", "^eu", priority=2, definition={"merge": True, "message-ttl": 60})
+    put(broker, "o", "", priority=2, is_operator=True, definition={"merge": True, "expires": 7})
+    put(broker, "o1", "", priority=1, is_operator=True, definition={"max-length": 4})
+    assert names(broker, "eu.orders") == (
+        "orders",
+        "o",
+        {"max-length": 4, "message-ttl": 60, "expires": 7},
+    )
+    broker.run_turns()
+    in_force = broker.vhost.queue_arguments["eu.orders"]
+    assert (in_force.max_length, in_force.message_ttl_ms, in_force.expires_ms) == (4, 60, 7)
+
+
 def test_an_alternate_exchange_by_policy(broker: Administered, peer: Peer) -> None:
     peer.declare_exchange("e", "direct")
     peer.declare_exchange("own", "direct", arguments={"alternate-exchange": "amq.direct"})

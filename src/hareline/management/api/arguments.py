@@ -12,7 +12,7 @@ from typing import Any, Final
 from pydantic import BaseModel
 from starlette.responses import Response
 
-from hareline.administration.policy_keys import KEYS, Decision, Origin, decisions
+from hareline.administration.policy_keys import KEYS, MERGE, Decision, Origin, decisions
 from hareline.broker.exchanges.alternate import ALTERNATE_EXCHANGE
 from hareline.management.answers import answer
 from hareline.management.api.call import Call, Routes
@@ -85,6 +85,19 @@ _ALTERNATE: Final = DescribedKey(
     minimum=None,
     maximum=None,
 )
+_MERGE: Final = DescribedKey(
+    name=MERGE,
+    group="type",
+    title="Merge",
+    input="flag",
+    summary="Policies of lower priority set the keys that this one does not.",
+    example=True,
+    page="administration#policies",
+    choices=[],
+    minimum=None,
+    maximum=None,
+    is_operator=True,
+)
 
 
 def described_arguments() -> DescribedArguments:
@@ -104,7 +117,9 @@ def described_arguments() -> DescribedArguments:
     ]
     keys = [_described_key(key.argument, key) for key in KEYS.values() if key.argument is not None]
     groups = [(group.name, group.title) for group in GROUPS]
-    return DescribedArguments(groups=groups, arguments=arguments, policy_keys=[_ALTERNATE, *keys])
+    return DescribedArguments(
+        groups=groups, arguments=arguments, policy_keys=[_ALTERNATE, _MERGE, *keys]
+    )
 
 
 def _described(row: Argument) -> dict[str, Any]:

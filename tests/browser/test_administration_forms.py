@@ -41,6 +41,10 @@ def test_a_policy_is_set_decides_is_changed_and_deleted(ui: WebUi, broker: ApiBr
     form.get_by_role("button", name="Add", exact=True).click()
     assert "at least one key" in form.get_by_role("alert").inner_text()
     form.get_by_label("Maximum messages", exact=True).fill("42")
+    form.get_by_role("button", name="Which queues would this match?").click()
+    effect = form.locator("tbody tr", has_text="by.policy")
+    effect.get_by_text("x-max-length").wait_for()
+    assert "not set → 42" in effect.inner_text()
     assert ui.violations() == []
     form.get_by_role("button", name="Add", exact=True).click()
     toast(ui, "is set")

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from time import thread_time
-from typing import Final, Required, TypedDict, Unpack
+from typing import Final, NamedTuple, Required, TypedDict, Unpack
 
 from hareline import events
 from hareline.administration.changes import INTERNAL, Changes
@@ -41,6 +41,7 @@ from hareline.broker.vhost import VirtualHost
 from hareline.errors import PreconditionFailed
 from hareline.later import Job
 from hareline.patterns import MATCH_S, Pattern, check_pattern
+from hareline.queues.declare.arguments import parse_queue_arguments
 from hareline.queues.declare.table import DEFAULT_QUEUE_TYPE
 from hareline.queues.queue import Queue
 from hareline.storage.administration import PolicyRecord
@@ -121,6 +122,14 @@ class VhostPolicies:
         """Put a policy in force, in the place of another of its name."""
         self._by_name[policy.record.is_operator, policy.record.name] = policy
         self._forget()
+
+    def trial(self, policy: Policy) -> VhostPolicies:
+        """These policies with one more, or in place of another; they report nothing."""
+        trial = VhostPolicies(lambda _what, _problem: None, self._used_s)
+        for each in self._by_name.values():
+            trial.place(Policy(each.record))
+        trial.place(policy)
+        return trial
 
     def remove(self, name: str, *, is_operator: bool) -> None:
         del self._by_name[is_operator, name]
@@ -262,6 +271,18 @@ class _Refresh(Job):
             return True
         self._is_over = not waiting
         return self._is_over
+
+
+class Effect(NamedTuple):
+    """What a policy would do to a queue: the policies that concerned it, and the arguments changed.
+
+    ``changes``: value before and after, None for not set. ``problem``: why the queue could not
+    follow, and would stay as it is.
+    """
+
+    applied: Applied
+    changes: Mapping[str, tuple[object, object]]
+    problem: str | None = None
 
 
 class PolicyValues(TypedDict, total=False):
@@ -408,6 +429,28 @@ class Policies:
         if self._is_the_brokers(policy.record.vhost, queue):
             return False
         return policy.is_for_queues(_type_of(queue)) and policy.matches_in_time(queue.name)
+
+    def preview(self, policy: Policy) -> Callable[[Queue], Effect]:
+        """Tells of a queue that a policy would concern what it would do, if it were set."""
+        vhost = self._context.vhosts[policy.record.vhost]
+        trial, live = self._of(vhost.name).trial(policy), vhost.live_arguments
+
+        def effect_on(queue: Queue) -> Effect:
+            applied = trial.applied(queue.name, _type_of(queue))
+            before = live.in_force(queue).raw
+            after = overlaid_by_policy(live.own(queue), applied.definition, applied.bounds)
+            changes = {
+                name: (before.get(name), after.get(name))
+                for name in {**before, **after}
+                if before.get(name) != after.get(name)
+            }
+            try:
+                parse_queue_arguments(after, queue=queue.name, vhost=vhost.name)
+            except PreconditionFailed as error:
+                return Effect(applied, changes, error.explanation)
+            return Effect(applied, changes)
+
+        return effect_on
 
     def _is_the_brokers(self, vhost: str, queue: Queue) -> bool:
         """True if it holds delayed messages of an exchange, or the audit."""

@@ -224,6 +224,14 @@ _POLICIES: Final = (
     Column("priority", "priority", "count"),
     Column("definition", "definition"),
 )
+_EFFECTS: Final = (
+    Column("name", "name"),
+    Column("type", "type"),
+    Column("policy", "policy"),
+    Column("operator_policy", "operator_policy"),
+    Column("changes", "changes"),
+    Column("problem", "problem"),
+)
 _operator = option(
     "--operator", is_flag=True, help="An operator policy, which limits other policies."
 )
@@ -270,6 +278,7 @@ def list_policies(session: Session, operator: bool) -> None:
 )
 @option("--priority", type=WHOLE, default=0, help="The highest one counts.")
 @_operator
+@option("--dry-run", is_flag=True, help="Set nothing; list the queues that match, and changes.")
 def set_policy(
     session: Session,
     name: str,
@@ -278,8 +287,11 @@ def set_policy(
     apply_to: str,
     priority: int,
     operator: bool,
+    dry_run: bool,
 ) -> None:
     """Set a policy for all queues and exchanges whose name matches.
+
+    Columns of --dry-run: name, type, policy, operator_policy, changes, problem.
 
     Example: hareline policy set limits '^orders' max-length=1000 overflow=reject-publish
     """
@@ -295,8 +307,22 @@ def set_policy(
     }
     vhost = session.one_vhost
     what = f"policy '{name}' in vhost '{vhost}'"
+    if dry_run:
+        preview = path_of("hareline", _kind(operator), vhost, name, "preview")
+        found = session.api.post(preview, body, what=what)
+        if not session.out.is_json:
+            found = [{**each, "changes": _changes_text(each["changes"])} for each in found]
+        session.out.table(_EFFECTS, found)
+        return
     is_new = session.api.put(path_of(_kind(operator), vhost, name), body, what=what)
     session.out.done(f"{what}: {'set' if is_new else 'replaced'}", created=is_new)
+
+
+def _changes_text(changes: list[dict[str, Any]]) -> str:
+    return ", ".join(
+        f"{each['name']} {json.dumps(each['before'])} -> {json.dumps(each['after'])}"
+        for each in changes
+    )
 
 
 @client_command(policy)

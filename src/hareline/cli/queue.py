@@ -36,6 +36,12 @@ from hareline.cli.output import Column, Display
 queue = Group("queue", help="Declare, delete and pause queues; browse and move messages.")
 
 queue_name = argument("queue", shell_complete=complete_queue, help="The queue.")
+_IN_FORCE: Final = (
+    Column("name", "name"),
+    Column("value", "value"),
+    Column("origin", "origin"),
+    Column("origin_name", "origin_name"),
+)
 _TYPES: Final = "x-queue-type"
 _NOT_FOUND: Final = 404
 _METHOD_NOT_ALLOWED: Final = 405
@@ -89,6 +95,18 @@ def delete(session: Session, queue: str, if_empty: bool, if_unused: bool) -> Non
     path = path_of("queues", session.one_vhost, queue)
     session.api.delete(path, query, what=what(session, queue))
     session.out.done(f"{what(session, queue)}: deleted", deleted=queue)
+
+
+@client_command(queue)
+@queue_name
+def arguments(session: Session, queue: str) -> None:
+    """Show each argument in force, and what decides it.
+
+    Columns: name, value, origin, and the name of a policy that is the origin.
+    """
+    path = path_of("hareline", "queues", session.one_vhost, queue, "effective-arguments")
+    found = session.api.get(path, what=what(session, queue))
+    session.out.table(_IN_FORCE, found["arguments"])
 
 
 @client_command(queue)

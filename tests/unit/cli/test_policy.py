@@ -75,3 +75,17 @@ def test_a_policy_is_cleared(run: Run, api: ScriptedApi) -> None:
     api.will("DELETE", "/policies/%2F/p", status=204)
     assert run("policy", "clear", "p").stdout == "policy 'p' in vhost '/': cleared\n"
     assert run("policy", "clear", "p", "--operator").exit_code == 4
+
+
+def test_a_dry_run_lists_what_would_change_and_sets_nothing(run: Run, api: ScriptedApi) -> None:
+    row = {"name": "a", "type": "classic", "policy": "p", "operator_policy": None, "decides": True}
+    changes = [{"name": "x-max-length", "before": None, "after": 5}]
+    api.will(
+        "POST", "/hareline/policies/%2F/p/preview", [row | {"changes": changes, "problem": None}]
+    )
+    result = run("policy", "set", "p", "^a", "max-length=5", "--dry-run")
+    assert (result.exit_code, result.stdout) == (
+        0,
+        "a\tclassic\tp\t\tx-max-length null -> 5\t\n",
+    )
+    assert [each.method for each in api.asked] == ["POST"]

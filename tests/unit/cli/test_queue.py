@@ -82,3 +82,9 @@ def test_a_command_of_the_other_group_is_suggested(
     result = run(*typed)
     assert result.exit_code == 2
     assert f"No such command '{typed[1]}'. Did you mean 'hareline {meant}'?" in result.stderr
+
+
+def test_arguments_in_force_are_listed_with_what_decides_them(run: Run, api: ScriptedApi) -> None:
+    row = {"name": "x-max-length", "value": 5, "origin": "policy", "origin_name": "p"}
+    api.will("GET", "/hareline/queues/%2F/q/effective-arguments", {"arguments": [row]})
+    assert run("queue", "arguments", "q").stdout == "x-max-length\t5\tpolicy\tp\n"

@@ -18,7 +18,7 @@ from starlette.responses import Response
 
 from hareline.administration.definitions_export import OPERATOR_POLICY, policy_value
 from hareline.administration.parameters import LIMITS_NAME, VHOST_LIMITS
-from hareline.administration.policies import Policy
+from hareline.administration.policies import Effect, Policy
 from hareline.administration.policy_keys import KEYS, Applied, overlaid_by_policy
 from hareline.amqp.rights import (
     require_all_messages_of,
@@ -36,7 +36,8 @@ from hareline.management.api.listing import listing
 from hareline.management.api.site import Site
 from hareline.management.pace import Share
 from hareline.queues.declare.arguments import parse_queue_arguments
-from hareline.queues.declare.table import QueueArguments
+from hareline.queues.declare.table import DEFAULT_QUEUE_TYPE, QueueArguments
+from hareline.queues.queue import Queue
 from hareline.storage.administration import ParameterRecord, PolicyRecord
 
 policy_routes = Routes("policies")
@@ -73,6 +74,30 @@ class PolicyBody(Body):
     definition: Any
     priority: Any = 0
     apply_to: Any = Field(default=None, alias="apply-to")
+
+
+class ArgumentChange(BaseModel):
+    """An argument that would change; None: it is not set."""
+
+    name: str
+    before: Any
+    after: Any
+
+
+class PolicyEffect(BaseModel):
+    """What a policy would do to a queue.
+
+    ``decides``: it would be one of the policies that count there; ``policy``, ``operator_policy``:
+    the first of those. ``problem``: why the queue could not follow, and would stay as it is.
+    """
+
+    name: str
+    type: str
+    decides: bool
+    policy: str | None
+    operator_policy: str | None
+    changes: list[ArgumentChange]
+    problem: str | None
 
 
 def _add_rows(path: str, kind: str, tag: Tag, *, is_operator: bool) -> None:
@@ -118,6 +143,24 @@ def _add_rows(path: str, kind: str, tag: Tag, *, is_operator: bool) -> None:
             call.renew()
         return await call.put_done(policies.put(vhost.name, name, **asked, by=call.by))
 
+    text = f"Every queue that matches a {kind} which is not set yet, and what would change there."
+    preview = f"POST {path.replace('/api', '/api/hareline')}/{{vhost}}/{{name}}/preview"
+
+    @policy_routes(preview, body=PolicyBody, lists=PolicyEffect, needs=tag, text=text)
+    async def preview_policy(call: Call) -> Response:
+        vhost, policies = _vhost_to_change(call), call.administration.policies
+        asked: dict[str, Any] = {**dict(call.body(PolicyBody)), "is_operator": is_operator}
+        policy = policies.prepared(vhost.name, call.name("name"), **asked)
+        effect_on = policies.preview(policy)
+        return await listing(
+            call,
+            list(vhost.queues.values()),
+            lambda queue: _effect_json(policy.record, queue, effect_on(queue)),
+            ("name",),
+            name_of=lambda queue: queue.name,
+            wanted=lambda queue: policies.would_concern(policy, queue),
+        )
+
     text = f"Delete one {kind}."
 
     @policy_routes(f"DELETE {of_one}", needs=tag, changes=True, text=text)
@@ -149,6 +192,23 @@ def shown(applied: Applied) -> dict[str, Any]:
         "policy": None if policy is None else policy.name,
         "operator_policy": None if operator_policy is None else operator_policy.name,
         "effective_policy_definition": dict(applied.definition),
+    }
+
+
+def _effect_json(record: PolicyRecord, queue: Queue, effect: Effect) -> dict[str, Any]:
+    deciding = (*effect.applied.policies, *effect.applied.operator_policies)
+    in_force = shown(effect.applied)
+    return {
+        "name": queue.name,
+        "type": queue.arguments.get("x-queue-type", DEFAULT_QUEUE_TYPE),
+        "decides": record in deciding,
+        "policy": in_force["policy"],
+        "operator_policy": in_force["operator_policy"],
+        "changes": [
+            {"name": name, "before": before, "after": after}
+            for name, (before, after) in effect.changes.items()
+        ],
+        "problem": effect.problem,
     }
 
 

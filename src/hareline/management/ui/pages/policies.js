@@ -1,16 +1,18 @@
 import { html, useState, useTitle, useValue } from "../lib/view.js";
-import { del, put } from "../lib/api.js";
+import { del, post, put } from "../lib/api.js";
 import { path, shown } from "../lib/names.js";
 import { usePoll } from "../lib/poll.js";
 import { text } from "../lib/format.js";
 import { vhost as chosenVhost } from "../lib/prefs.js";
 import { has } from "../lib/session.js";
-import { Badge, Card, Dialog, Field, Form, PageHead, Select, Waiting, attempt, confirm, tell } from "../parts/basics.js";
-import { ClientTable } from "../parts/table.js";
+import { Badge, Card, Dialog, Empty, Field, Form, PageHead, Select, Waiting, attempt, confirm, tell } from "../parts/basics.js";
+import { ClientTable, Grid } from "../parts/table.js";
 import { ArgumentsForm, Pairs, tableOf, useDescriptions } from "../parts/arguments.js";
 import { VhostField } from "../parts/queue_form.js";
 import { rowsOf } from "./vhosts.js";
 
+/** Queues of a preview. */
+const SHOWN = 20;
 const APPLY = [["all", "queues and exchanges"], ["queues", "queues"], ["classic_queues", "classic queues"], ["quorum_queues", "quorum queues"], ["streams", "streams"], ["exchanges", "exchanges"]];
 
 function PolicyForm({ of, isOperator, vhost, onDone }) {
@@ -30,26 +32,46 @@ function PolicyForm({ of, isOperator, vhost, onDone }) {
   } catch (problem) {
     patternProblem = problem.message;
   }
-  async function onSubmit() {
+  const [effects, setEffects] = useState(null);
+  const kind = isOperator ? "operator-policies" : "policies";
+  async function send(ask) {
     setError("");
     try {
       const definition = { ...values, ...tableOf(pairs) };
       if (!Object.keys(definition).length) throw new Error("Set at least one key: a policy without any does nothing.");
-      await put(path`/${isOperator ? "operator-policies" : "policies"}/${place}/${name}`, { pattern, priority: Number(priority), "apply-to": apply, definition });
-      tell(`Policy ${shown(name)} is set.`);
-      onDone();
+      await ask({ pattern, priority: Number(priority), "apply-to": apply, definition });
     } catch (failure) {
       setError(failure.message);
     }
   }
+  const onSubmit = () => send(async (body) => {
+    await put(path`/${kind}/${place}/${name}`, body);
+    tell(`Policy ${shown(name)} is set.`);
+    onDone();
+  });
+  const onPreview = () => send(async (body) => setEffects(await post(path`/hareline/${kind}/${place}/${name || "new"}/preview`, body, { query: { page: 1, page_size: SHOWN } })));
   return html`<${Form} onSubmit=${onSubmit} submit=${of ? "Save" : "Add"} error=${error}>
     <div class="columns"><${Field} label="Name"><input required autofocus disabled=${Boolean(of)} value=${name} spellcheck="false" onInput=${(event) => setName(event.target.value)} /><//>${!of && html`<${VhostField} value=${place} onChange=${setPlace} />`}
       <${Field} label="Pattern" hint=${patternProblem || "a regular expression for names, such as ^orders\\."}><input required class="mono" value=${pattern} spellcheck="false" onInput=${(event) => setPattern(event.target.value)} /><//>
       <${Field} label="Priority" hint="the highest that fits counts"><input type="number" value=${priority} onInput=${(event) => setPriority(event.target.value)} /><//>
       <${Field} label="Applies to"><${Select} value=${apply} onChange=${setApply} options=${isOperator ? APPLY.filter(([id]) => id.includes("queues") || id === "streams") : APPLY} /><//></div>
     ${descriptions && html`<${ArgumentsForm} all=${keys} groups=${descriptions.groups} values=${values} onChange=${setValues} />`}
-    <${Pairs} label="Other keys" pairs=${pairs} onChange=${setPairs} nameHint="key" /><//>`;
+    <${Pairs} label="Other keys" pairs=${pairs} onChange=${setPairs} nameHint="key" />
+    <p><button type="button" class="small" onClick=${onPreview}>Which queues would this match?</button></p>
+    ${effects && html`<${Effects} of=${effects} />`}<//>`;
 }
+
+/** What a policy would change, before it is saved. */
+function Effects({ of }) {
+  if (!of.total_count) return html`<${Empty} title="No queue matches now"><p>Queues that are declared later may.</p><//>`;
+  const more = of.total_count - of.items.length;
+  return html`<${Grid} caption="Queues that match" keyOf=${(row) => row.name} rows=${of.items} columns=${[
+    { key: "name", label: "Queue", view: (row) => html`${shown(row.name)}<span class="sub">${row.type}</span>` },
+    { key: "changes", label: "What would change", view: (row) => row.problem ? html`<${Badge} tone="warn">cannot follow<//> ${shown(row.problem)}` : row.changes.length ? row.changes.map((each) => html`<div key=${each.name}><code>${each.name}</code> ${said(each.before)} → ${said(each.after)}</div>`) : row.decides ? "nothing" : html`nothing: ${shown(row.policy ?? row.operator_policy)} has a higher priority` }]} />
+    ${more > 0 && html`<p class="muted">And ${String(more)} more.</p>`}`;
+}
+
+const said = (value) => value === null ? html`<span class="muted">not set</span>` : html`<code>${shown(text(value))}</code>`;
 
 /** For which names a pattern takes so long that the policy is not applied to them. */
 function TooSlow({ of }) {

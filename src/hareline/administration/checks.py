@@ -52,7 +52,7 @@ def check_name(kind: str, name: str) -> None:
 
 
 def is_shallow(value: object) -> bool:
-    """Whether no more than ``DEPTH_MAX`` arrays and objects are within one another."""
+    """True if no more than ``DEPTH_MAX`` arrays and objects are within one another."""
     level = [value]
     for _ in range(DEPTH_MAX):
         held = [each for each in level if isinstance(each, list | Mapping)]

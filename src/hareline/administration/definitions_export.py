@@ -41,7 +41,7 @@ class Export:
         self._vhost = vhost
 
     def head(self) -> dict[str, Any]:
-        """What stands in front of the lists: where the definitions are from."""
+        """Return the origin of the definitions, which stands in front of the lists."""
         identity = self._context.identity
         head = {
             "rabbit_version": identity.version,
@@ -223,7 +223,7 @@ def _metadata(record: VhostRecord) -> dict[str, Any]:
 
 
 def queue_settings(vhost: VirtualHost, queue: Queue) -> dict[str, Any]:
-    """What operators have changed of a queue, and whether it is paused; empty if neither."""
+    """Return the changes of operators to a queue, and that it is paused; empty if neither."""
     settings: dict[str, Any] = {}
     changes = vhost.live_arguments.changes_of(queue)
     if changes:

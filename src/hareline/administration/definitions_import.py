@@ -332,7 +332,7 @@ def _checked(definitions: object) -> Mapping[str, Any]:
 
 
 def _name_of(item: Item) -> str:
-    """What an item is called, for the list of what was left out."""
+    """Return the name of an item, for the list of those that were left out."""
     if "source" in item:
         return f"{item.get('source')} -> {item.get('destination')} ({item.get('routing_key')})"
     if "user" in item:

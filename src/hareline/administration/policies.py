@@ -274,7 +274,7 @@ class _Refresh(Job):
 
 
 class Effect(NamedTuple):
-    """What a policy would do to a queue: the policies that concerned it, and the arguments changed.
+    """The change a policy would make to a queue: its policies before, and the arguments changed.
 
     ``changes``: value before and after, None for not set. ``problem``: why the queue could not
     follow, and would stay as it is.

@@ -61,7 +61,7 @@ _Change = Callable[[LiveConnection], None]
 
 
 class Secret(NamedTuple):
-    """What is stored of a password. ``scram``: keys as text; empty: none can be made of it."""
+    """The stored parts of a password. ``scram``: keys as text; empty: none can be made of it."""
 
     password_hash: str
     hashing: str
@@ -69,7 +69,7 @@ class Secret(NamedTuple):
 
 
 def secret_of(password: str, algorithm: str = NEW_ALGORITHM) -> Secret:
-    """What to store of a password. Takes long for argon2id, so a thread calls it."""
+    """Return the parts of a password to store. Takes long for argon2id, so a thread calls it."""
     try:
         scram = str(new_keys(password))
     except ValueError:  # SASLprep prohibits it: it is good for the other mechanisms

@@ -153,7 +153,7 @@ def bad_request(reason: str) -> Refusal:
 
 
 def amqp_refusal(error: AmqpError) -> Refusal:
-    """What RabbitMQ's API makes of an error of the broker.
+    """Return the refusal that RabbitMQ's API makes of an error of the broker.
 
     401 where a right is missing, 404 for what is not there, otherwise 400 with code and text.
     """

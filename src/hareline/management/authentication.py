@@ -99,7 +99,7 @@ class Authenticator:
 async def _answer(
     begin: Callable[[Credentials, Peer, Done], None], credentials: Credentials, peer: Peer
 ) -> Answer:
-    """What the backends decide; a request that was given up meanwhile does not mind."""
+    """Await the decision of the backends; a request that was given up meanwhile does not mind."""
     future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
 
     def done(answer: Answer) -> None:
@@ -111,7 +111,7 @@ async def _answer(
 
 
 def _credentials(header: str | None, *, takes_bearer: bool = False) -> tuple[Credentials, bool]:
-    """What an Authorization header says: user and password (RFC 7617), or a token (RFC 6750).
+    """Read an Authorization header: user and password (RFC 7617), or a token (RFC 6750).
 
     The second value says whether it is a token. Raises ValueError.
     """

@@ -67,7 +67,7 @@ class BodiesInFlight:
 
 
 class HeldBody:
-    """What one request holds of a large body. ``user``: whose request it is; empty: not known."""
+    """The part of a large body that one request holds. ``user``: who asks; empty: not known."""
 
     __slots__ = ("_bodies", "_limit", "_size", "_user")
 
@@ -113,7 +113,7 @@ class HeldBody:
             bodies.held_by.pop(user, None)
 
     def handed_over(self) -> HeldBody:
-        """What this one holds, held by another one, which outlives the context of this one."""
+        """Hand what this one holds to another one, which outlives the context of this one."""
         other = HeldBody(self._bodies, self._limit, self._user)
         other._size, self._size = self._size, 0
         return other

@@ -86,7 +86,7 @@ class ChangeLog(ChangeRecorder):
 
     @property
     def since_ms(self) -> int:
-        """From when on it knows of changes."""
+        """The time from which on it knows of changes."""
         return self._changes[0].at_ms if self._changes else self._opened_ms
 
     def newest_first(self) -> Iterator[Change]:
@@ -180,7 +180,7 @@ class ChangeLog(ChangeRecorder):
         self.note("alarm.set" if is_on else "alarm.cleared", {"name": resource})
 
     def on_administered(self, event: str, fields: Mapping[str, Any]) -> None:
-        """What the administration tells; values of parameters may be secret, and are left out."""
+        """Note an administrative change; values of parameters may be secret, and are left out."""
         user = str(fields.get("user_who_performed_action", INTERNAL))
         details = {
             name: value

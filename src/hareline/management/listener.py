@@ -63,7 +63,7 @@ Front = Callable[[Callable[[Ends | None], asyncio.BaseProtocol]], asyncio.BasePr
 
 
 class _Port(NamedTuple):
-    """What the connections of a port share; see ``ManagementListener``."""
+    """The state that connections of a port share; see ``ManagementListener``."""
 
     release: Callable[[asyncio.Transport], None]
     door: WebSocketDoor | None
@@ -130,7 +130,7 @@ class _Protocol(H11Protocol):
         self._stop_watching()
 
     def _what_is_awaited(self) -> tuple[object, ...] | None:
-        """What the client has to do, and how far it is with that; None if the broker is next."""
+        """Return the client's next act, and how far it is with it; None if the broker is next."""
         unsent = self.transport.get_write_buffer_size()
         scope = cast("Scope | None", self.scope)  # None before the first request
         has_user = scope is not None and HAS_USER in scope["state"]
@@ -367,7 +367,7 @@ class WebSocketDoor:
         return is_here and self.refusal(Headers(scope=scope)) is None
 
     def refusal(self, headers: Mapping[str, str]) -> Refusal | None:
-        """Why a request for ``PATH`` does not become a connection; None if it does."""
+        """Return the refusal of a request for ``PATH``; None if it becomes a connection."""
         if headers.get("upgrade", "").lower() != "websocket":
             reason = f"this is for WebSocket, with the sub-protocol '{SUBPROTOCOL}'"
             return Refusal(426, "upgrade_required", reason, headers={"Upgrade": "websocket"})
@@ -399,7 +399,7 @@ class WebSocketDoor:
         return Route(f"GET {PATH}", not_upgraded, name="not_upgraded", is_described=False)
 
     def _foreign_origin(self, headers: Mapping[str, str]) -> str:
-        """Why the page that connects may not; empty if it may, or a program connects."""
+        """Return the reason why a page may not connect; empty if it may, or a program connects."""
         origin = headers.get("origin")
         if origin is None:
             return ""

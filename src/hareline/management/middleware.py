@@ -87,7 +87,7 @@ def client_of(peer: ClientAddress, headers: HeaderPairs, proxies: Networks) -> C
 
 
 def scheme_of(scheme: str, peer: ClientAddress, headers: HeaderPairs, proxies: Networks) -> str:
-    """How the client came: ``scheme``, unless ``peer`` is a trusted proxy that says otherwise.
+    """Return the client's scheme: ``scheme``, unless a trusted proxy at ``peer`` says otherwise.
 
     Of a client that a proxy names without a scheme nothing is known, so it counts as ``http``.
     """
@@ -161,7 +161,7 @@ class Protection:
 
 
 def refusal_of(scope: Scope) -> Refusal | None:
-    """Why a request for the API comes no further; None if it does."""
+    """Return the refusal of a request for the API; None if it comes further."""
     reason = foreign_origin(scope["method"], Headers(scope=scope))
     if reason:
         return Refusal(403, "cross_site", reason)
@@ -171,7 +171,7 @@ def refusal_of(scope: Scope) -> Refusal | None:
 
 
 def foreign_origin(method: str, headers: Mapping[str, str]) -> str:
-    """Why a request counts as one of another site; empty if it does not.
+    """Return the reason why a request counts as one of another site; empty if it does not.
 
     Browsers say so in Sec-Fetch-Site; older ones name the page's origin when they change something.
     Programs send neither.
@@ -262,7 +262,7 @@ class PendingRights:
 
 
 class _Request:
-    """What came of a request, to be received again, and whether its answer has begun."""
+    """The parts of a request that came, to be received again, and if its answer has begun."""
 
     def __init__(self, receive: Receive, send: Send) -> None:
         self._receive = receive

@@ -37,7 +37,7 @@ class Pace:
         return Share(self._lock, self._share_s)
 
     async def run(self, steps: Generator[None, None, T]) -> T:
-        """What the steps come to, taken one by one in shares."""
+        """Return the result of the steps, taken one by one in shares."""
         async with self.share() as share:
             return await share.take(steps)
 
@@ -73,7 +73,7 @@ class Share:
             await self._begin()
 
     async def take(self, steps: Generator[None, None, T]) -> T:
-        """What the steps come to, with a ``pause`` after each."""
+        """Return the result of the steps, with a ``pause`` after each."""
         try:
             while True:
                 try:
@@ -87,7 +87,7 @@ class Share:
             steps.close()
 
     async def wait_for(self, work: Awaitable[T]) -> T:
-        """What is done elsewhere; other answers may use the time of this one meanwhile."""
+        """Await work done elsewhere; other answers may use the time of this one meanwhile."""
         self._end()
         try:
             return await work

@@ -106,7 +106,7 @@ _US_PER_MS: Final = 1000
 
 @dataclass(slots=True)
 class Span:
-    """What is still to be sent: offsets ``offset`` to ``end - 1``, some ``left_bytes`` of chunks.
+    """The rest to be sent: offsets ``offset`` to ``end - 1``, some ``left_bytes`` of chunks.
 
     ``is_stopping``: called before each chunk.
     """
@@ -144,7 +144,7 @@ class Span:
 
 
 def contiguous(offsets: array[int], first: int) -> int:
-    """How many of these ascending offsets are ``first`` and those that follow without a gap."""
+    """Count those of these ascending offsets that are ``first`` and follow without a gap."""
     if not offsets or offsets[0] != first:
         return 0
     if offsets[-1] - first + 1 == len(offsets):
@@ -190,7 +190,7 @@ class JournalRead:
         return span.missing(built.problem) if built.problem else b""
 
     async def _pin_chunk(self, pins: list[Pinned]) -> array[int]:
-        """Where the messages of the next chunk stand, as far as there is no gap; see ``pins``."""
+        """Return the places of the next chunk, as far as there is no gap; see ``pins``."""
         span = self._span
         places = array("Q")
         offset = span.offset
@@ -412,7 +412,7 @@ class ReaderProcess:
 
     @property
     def answers(self) -> int:
-        """How many answers are under way."""
+        """The number of answers under way."""
         return len(self._answers)
 
     @property

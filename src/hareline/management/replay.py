@@ -118,7 +118,7 @@ class ReplayRequest(BaseModel):
 
 @dataclass(slots=True)
 class Outcome:
-    """How far a replay got. ``first_ms``, ``last_ms``: arrivals of the replayed messages."""
+    """The end of a replay. ``first_ms``, ``last_ms``: arrivals of the replayed messages."""
 
     replayed: int = 0
     first_ms: int | None = None

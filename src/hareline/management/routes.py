@@ -155,7 +155,7 @@ def _operation(route: Route, schemas: Mapping[int, Mapping[str, Any]]) -> dict[s
 def _request_body(
     body: type[BaseModel] | Mapping[str, Any], schemas: dict[str, Any]
 ) -> dict[str, Any]:
-    """What is said of a body; models within its model are put among ``schemas``."""
+    """Describe a body; models within its model are put among ``schemas``."""
     if isinstance(body, Mapping):
         return dict(body)
     schema = body.model_json_schema(ref_template=_REFERENCE)

@@ -236,7 +236,7 @@ class StreamService:
         return answer(found)
 
     async def tail(self, request: Request) -> Response:
-        """Where a stream begins and ends; with ``after`` and ``wait_ms`` once it has grown."""
+        """Tell where a stream begins and ends; with ``after`` and ``wait_ms`` once it has grown."""
         query = Query(request, ("after", "wait_ms"))
         after = query.number("after", -1)
         wait_ms = query.number("wait_ms", 0, WAIT_MS_MAX)

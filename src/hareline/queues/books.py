@@ -488,7 +488,7 @@ class QueueBooks(QueuePort):
         return entries
 
     def _count_emptied(self) -> None:
-        """What is in the queue leaves it bit by bit, or stands in no ordering any more."""
+        """Count messages that leave the queue bit by bit, or stand in no ordering any more."""
         self.held_count = self.ready_bytes = 0
 
     # ----------------------------------------------------------------- of an earlier life

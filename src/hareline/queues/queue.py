@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Queue(QueueBooks):
-    """What differs between queue types is the ordering. Each part is one small object, or None:
+    """A queue of any type: types differ in the ordering. Each part is one small object, or None:
 
     =================  ===========================================================================
     ``expiry``         when entries expire; made for the first message that can
@@ -339,7 +339,7 @@ class Queue(QueueBooks):
             self.mark()
 
     def _deliver(self) -> bool:
-        """What expired in an earlier turn goes first; what expires in this one may still go out."""
+        """Drop what expired in an earlier turn first; what expires in this one may still go out."""
         if self.expiry is not None and self.expiry.drop_expired():
             return True
         was_delivering, self.is_delivering = self.is_delivering, True
@@ -465,7 +465,7 @@ class Queue(QueueBooks):
         return self.lane.has_taker(message)
 
     def add_consumer(self, consumer: Consumer) -> None:
-        """What is due is delivered before, except where much would be looked at again for each of
+        """Deliver what is due before, except where much would be looked at again for each of
         the consumers that come in one turn; then they share it."""
         if not self.lane.is_to_look_again:
             self.deliver_due()

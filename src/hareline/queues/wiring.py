@@ -36,7 +36,7 @@ from hareline.storage.interface import QueueLedger
 
 
 def wire(queue: QueueBooks) -> Wires:
-    """What a queue calls with the parts that it has now."""
+    """Return the calls of a queue with the parts that it has now."""
     order, lane, browsers = queue.order, queue.lane, queue.browsers
     expiry, overflow, paging = queue.expiry, queue.overflow, queue.paging
     last_values, ledger = queue.last_values, queue.ledger
@@ -81,7 +81,7 @@ def wire(queue: QueueBooks) -> Wires:
 
 
 def wire_deleted(order: EntryOrder, entry_class: type[QueueEntry]) -> Wires:
-    """What a deleted queue calls: nothing that refers to it, so that it is freed at once."""
+    """Return the calls of a deleted queue: none refers to it, so that it is freed at once."""
     return Wires(
         order.add,
         order.add,

@@ -168,7 +168,7 @@ class PolicyInForce(BaseModel):
 
 
 class OverriddenArgument(BaseModel):
-    """What else was said of an argument, and why it does not count."""
+    """A value given for an argument that does not count, and the reason."""
 
     origin: Origin
     origin_name: str | None

@@ -61,7 +61,7 @@ class BindingBody(BaseModel):
 
 
 def properties_key(binding: Binding) -> str:
-    """What tells a binding from others of the same ends: RabbitMQ's, but for the digest.
+    """Return the key of a binding among those of the same ends: RabbitMQ's, but for the digest.
 
     The routing key, encoded as in a form and with ``~`` as ``%7E``, then ``~`` and a digest of the
     arguments if there are any. ``~`` stands for an empty key without arguments.

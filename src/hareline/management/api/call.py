@@ -339,7 +339,7 @@ class Call:
             raise Refusal(401, "not_authorised", f"the token of user '{user.name}' has expired")
 
     def acting(self) -> AbstractContextManager[None]:
-        """What happens within it is done by this user. It must not last beyond an await."""
+        """Have all that happens within it done by this user. It must not last beyond an await."""
         return acting(self.site.context, self.doer)
 
     def note(self, event: str, queue: Queue, **details: object) -> None:

@@ -35,7 +35,7 @@ _NUMBER_MAX: Final = 10**18 - 1
 
 
 class DoneBy(BaseModel):
-    """Who did it. ``via``: amqp, http, settings (a file that was read), or broker (by itself).
+    """The author. ``via``: amqp, http, settings (a file that was read), or broker (by itself).
 
     ``address``: host and port of the client, null where there is none. ``user`` and ``address`` are
     null for users without monitoring, but for their own changes.
@@ -87,7 +87,7 @@ class ChangesInfo(BaseModel):
     ],
 )
 async def changes(call: Call) -> Response:
-    """What changed lately: queues, exchanges, bindings, policies, users, alarms, settings."""
+    """List the latest changes: queues, exchanges, bindings, policies, users, alarms, settings."""
     who, log = call.who, call.site.changes
     wanted = call.query.get("filter", "").lower()
     limit = call.number("limit", LIMIT, 1, LIMIT_MAX)

@@ -130,7 +130,7 @@ class ConnectionInfo(BaseModel):
 
 
 def describe_connections(site: Site, rates: Rates) -> Callable[[Connection], dict[str, Any]]:
-    """What makes the JSON object of a connection."""
+    """Return the function that makes the JSON object of a connection."""
     node = site.node.name
 
     def described(connection: Connection) -> dict[str, Any]:
@@ -206,7 +206,7 @@ class ChannelInfo(BaseModel):
 
 
 def describe_channels(site: Site, rates: Rates) -> Callable[[Channel], dict[str, Any]]:
-    """What makes the JSON object of a channel."""
+    """Return the function that makes the JSON object of a channel."""
     node = site.node.name
 
     def described(channel: Channel) -> dict[str, Any]:
@@ -330,7 +330,7 @@ def describe_consumer(
 def holder_json(
     port: DeliveryPort, consumer: ChannelConsumer | None, connection: Connection | None
 ) -> dict[str, Any]:
-    """Who has a delivery. ``consumer`` None: it was got, or its consumer is gone."""
+    """Tell the holder of a delivery. ``consumer`` None: it was got, or its consumer is gone."""
     user = None if connection is None else connection.client.user
     return {
         "consumer_tag": None if consumer is None else consumer.tag,
@@ -341,7 +341,7 @@ def holder_json(
 
 
 def age_s(site: Site, since_ms: int) -> float:
-    """How long ago this was."""
+    """Return the time since then, in seconds."""
     return max(0, site.context.clock.now_ms - since_ms) / 1000
 
 
@@ -357,7 +357,7 @@ def connections_of(site: Site, who: Caller) -> Iterator[Connection]:
 
 
 def is_own(who: Caller, connection: Connection) -> bool:
-    """Whether the caller itself has logged in by it; not a namesake of another backend."""
+    """True if the caller itself has logged in by it; not a namesake of another backend."""
     user = connection.client.user
     return user is not None and user.identity == who.user.identity
 
@@ -394,7 +394,7 @@ async def find_channel(
 
 
 def connection_details(connection: Connection) -> dict[str, Any]:
-    """What objects say of the connection that they belong to."""
+    """Return the details that objects show of the connection that they belong to."""
     socket = connection.transport.socket_facts()
     return {
         "name": connection.transport.connection_name,
@@ -404,8 +404,7 @@ def connection_details(connection: Connection) -> dict[str, Any]:
 
 
 class ConnectionsByClient:
-    """From a client, its output or what stands for it in messages to its connection; for a whole
-    list."""
+    """Connections by client: its output or what stands for it in messages; for a whole list."""
 
     __slots__ = ("_connections", "_site")
 

@@ -46,7 +46,7 @@ _Death = tuple[str, str, str, str]  # reason, queue, exchange, routing key
 
 
 class DeathReason(BaseModel):
-    """How many messages died for this reason in this queue; where they had been published to."""
+    """The number of messages that died here for this reason, and where they were published to."""
 
     reason: str
     queue: str
@@ -141,7 +141,7 @@ def _first(sources: list[str]) -> list[str]:
 
 
 def _targets_of(vhost: VirtualHost, name: str, arguments: QueueArguments) -> Iterator[Queue | str]:
-    """Where dead letters of this queue may go: queues, and names of exchanges."""
+    """Yield the targets of this queue's dead letters: queues, and names of exchanges."""
     exchange = arguments.dead_letter_exchange
     if exchange == "":
         queue = vhost.queues.get(arguments.dead_letter_routing_key or name)
@@ -188,7 +188,7 @@ def _row(vhost: VirtualHost, queue: Queue, sources: list[str]) -> dict[str, Any]
 
 @dataclass(slots=True)
 class _Examined:
-    """Why the first messages of a queue died, by their offsets; None: it has not died.
+    """Deaths of the first messages of a queue, by their offsets; None: it has not died.
 
     ``mark``: of the queue when it was examined, so that it is not where nothing has happened.
     """
@@ -199,13 +199,13 @@ class _Examined:
 
 
 class Examinations:
-    """What is known of dead-letter queues from earlier requests, of those asked for last."""
+    """Deaths in dead-letter queues known from earlier requests, of the queues asked for last."""
 
     def __init__(self) -> None:
         self._by_queue: dict[tuple[str, str], _Examined] = {}
 
     async def deaths(self, vhost: str, queue: Queue, share: Share) -> list[_Death | None]:
-        """Why each of the first messages of a queue died."""
+        """Return the death of each of the first messages of a queue."""
         found = self._by_queue.pop((vhost, queue.name), None)
         if found is None or found.declared_ms != queue.declared_ms:
             found = _Examined(queue.declared_ms)
@@ -222,7 +222,7 @@ class Examinations:
 async def _examine(
     queue: Queue, known: Mapping[int, _Death | None], share: Share
 ) -> dict[int, _Death | None]:
-    """Why the first messages of the queue died, by offset; reads those that are not known."""
+    """Find the deaths of the queue's first messages, by offset; reads those that are not known."""
     deaths: dict[int, _Death | None] = {}
     same: dict[_Death | None, _Death | None] = {}  # equal ones are kept once
     for share_of_queue in walk(queue):

@@ -79,7 +79,7 @@ def find_exchange(call: Call) -> Place:
 
 
 def describe(site: Site, rates: Rates) -> Callable[[Place], dict[str, Any]]:
-    """What makes the JSON object of an exchange."""
+    """Return the function that makes the JSON object of an exchange."""
     policies = site.administration.policies
 
     def described(place: Place) -> dict[str, Any]:
@@ -217,7 +217,7 @@ class RouteTest(BaseModel):
 
 
 class RouteBinding(BaseModel):
-    """What one binding does with the message, and why.
+    """The decision of one binding on the message, and the reason.
 
     ``outcome``: taken, possible (by chance), not_chosen, filtered, no_match or replaced.
     """

@@ -47,7 +47,7 @@ SortKey = tuple[Any, ...]
 
 @dataclass(frozen=True, slots=True)
 class ListQuery:
-    """What the arguments of a request ask for. ``page`` 0: all items, as an array."""
+    """The arguments of a request for a list. ``page`` 0: all items, as an array."""
 
     page: int
     page_size: int
@@ -277,7 +277,7 @@ class _Rows(Generic[T]):
                 yield self.row(key[-1])
 
     def _column(self, name: str) -> Callable[[int], Any]:
-        """From the number of an item to what it is sorted by in this column."""
+        """Return the key of this column: a function of the number of an item."""
         key = self._keys.get(name)
         if key is not None:
             items, found = self._items, key
@@ -334,7 +334,7 @@ def picked(row: Mapping[str, Any], columns: Iterable[Sequence[str]]) -> dict[str
 
 
 def _bounds(query: ListQuery, count: int) -> tuple[int, int]:
-    """From which sorted item to before which one. Raises Refusal for a page beyond the last."""
+    """Return the range of sorted items of the page. Raises Refusal for one beyond the last."""
     if not query.page:
         return 0, count
     start = (query.page - 1) * query.page_size
@@ -433,7 +433,7 @@ class NameFilter:
                     yield item
 
     def _search(self, pattern: regex.Pattern[str], names: list[str]) -> list[bool]:
-        """Which of the names match; called in a thread."""
+        """Tell of each name if it matches; called in a thread."""
         start_s = perf_counter()
         found = []
         for name in names:

@@ -136,7 +136,7 @@ def _cut(octets: bytes | bytearray, key: str) -> Steps[tuple[bytes | bytearray, 
 
 
 def _is_escaped(octets: bytes | bytearray, start: int, quote: int) -> bool:
-    """Whether the quote there has an odd number of backslashes before it."""
+    """True if the quote there has an odd number of backslashes before it."""
     at = quote
     while at > start:
         piece = octets[max(start, at - PIECE_BYTES) : at]
@@ -184,7 +184,7 @@ _NOTHING_MORE: Final = MappingProxyType[str, object]({})
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """How bodies are shown. ``truncate``: octets of each; None: all."""
+    """The form in which bodies are shown. ``truncate``: octets of each; None: all."""
 
     encoding: Encoding = "auto"
     truncate: int | None = None

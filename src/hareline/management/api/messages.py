@@ -80,7 +80,7 @@ _NUMBER_MAX: Final = 2**63 - 1
 
 
 class BrowseBody(OperationBody):
-    """Which messages to show, and how.
+    """The messages to show, and their form.
 
     ``position``: where an earlier page ended; it wins over ``start``. ``truncate``: octets of each
     body; null: all. ``max_bytes``: octets of all bodies of the page, but one message in any case.
@@ -128,7 +128,7 @@ class Browsed(BaseModel):
 
 
 class TransferBody(SelectionBody):
-    """Where to: a queue, or an exchange with the messages' routing keys or another one."""
+    """The target: a queue, or an exchange with the messages' routing keys or another one."""
 
     to_queue: str | None = None
     to_exchange: str | None = None
@@ -136,7 +136,7 @@ class TransferBody(SelectionBody):
 
 
 class PurgeBody(OperationBody):
-    """How many messages, from the head."""
+    """The number of messages, from the head."""
 
     limit: int = Field(ge=1, le=_NUMBER_MAX)
 
@@ -285,7 +285,7 @@ def _target(call: Call, queue: Queue, asked: TransferBody) -> Target:
 
 
 def _may_publish(call: Call, name: str, keys: Sequence[str]) -> bool:
-    """Whether the user may publish to an exchange with these routing keys."""
+    """True if the user may publish to an exchange with these routing keys."""
     exchange = call.vhost.exchanges.get(name)
     if exchange is None or exchange.is_internal:
         return False
@@ -304,7 +304,7 @@ _LINE_REST_BYTES: Final = 4_194_304
 
 
 class ExportBody(OperationBody):
-    """Which messages; without fields all of them."""
+    """The messages; without fields all of them."""
 
     offsets: list[Offset] | None = Field(default=None, max_length=OFFSETS_MAX)
     selector: str | None = None

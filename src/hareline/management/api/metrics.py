@@ -58,7 +58,7 @@ class Scrapes:
 
 
 async def _next_chunk(pieces: Iterator[str], pace: Pace) -> tuple[bool, str]:
-    """Whether the text is over, and its next chunk."""
+    """Return True if the text is over, and its next chunk."""
     gathered: list[str] = []
     size = 0
     async with pace.share() as share:
@@ -123,7 +123,7 @@ async def per_object(call: Call) -> Response:
 
 @routes("GET /metrics/memory-breakdown", **_SAID)
 async def memory_breakdown(call: Call) -> Response:
-    """What the memory of the process is used for."""
+    """Tell the uses of the process's memory."""
     return await scrape(call, Rendering.memory_breakdown)
 
 

@@ -53,7 +53,7 @@ class Use:
 
     @property
     def part(self) -> float:
-        """How much of the limit is used; above 1 where it is exceeded."""
+        """The part of the limit that is used; above 1 where it is exceeded."""
         return self.value / self.limit if self.limit > 0 else float(self.value > 0)
 
 
@@ -92,7 +92,7 @@ class UsedLimits(BaseModel):
     ],
 )
 async def near_limits(call: Call) -> Response:
-    """What uses at least ``threshold`` percent of a limit, the nearest first."""
+    """List all that uses at least ``threshold`` percent of a limit, the nearest first."""
     least = call.number("threshold", THRESHOLD_PERCENT, 0, 100) / 100
     name = call.query.get("vhost")
     vhosts = [call.who.vhost(name)] if name else call.who.vhosts()
@@ -161,7 +161,7 @@ def _counted(
     limit: int | None,
     consequence: str,
 ) -> Iterator[Use]:
-    """How many of something there are; nothing without a limit. ``place``: kind, name, vhost."""
+    """Yield the use of a count; nothing without a limit. ``place``: kind, name, vhost."""
     if limit is not None:
         yield Use(*place, limit_name, title, "count", value, limit, consequence)
 

@@ -116,7 +116,7 @@ def contexts(site: Site) -> list[dict[str, Any]]:
 
 
 def policies_of_samples() -> dict[str, list[int]]:
-    """How far back samples go, in seconds, of the whole broker and of single objects."""
+    """Return the ages that samples reach, in seconds, of the whole broker and of single objects."""
 
     def spans(retention: Retention) -> list[int]:
         return [level.span_s for level in retention]
@@ -382,7 +382,7 @@ async def node(call: Call) -> Response:
 
 @routes("GET /api/nodes/{node}/memory", gives=NodeMemory)
 async def memory(call: Call) -> Response:
-    """What the memory of the node is used for."""
+    """Tell the uses of the node's memory."""
     check_node(call)
     return answer({"memory": await _memory(call)})
 
@@ -396,7 +396,7 @@ async def relative_memory(call: Call) -> Response:
 
 @routes("GET /api/auth/attempts/{node}", gives=list[LoginAttempts])
 async def attempts(call: Call) -> Response:
-    """How many logins there were over AMQP, and how many of them have failed."""
+    """Count the logins over AMQP, and those that have failed."""
     check_node(call)
     counts = call.site.context.counts
     found = LoginAttempts(

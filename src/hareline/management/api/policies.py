@@ -85,7 +85,7 @@ class ArgumentChange(BaseModel):
 
 
 class PolicyEffect(BaseModel):
-    """What a policy would do to a queue.
+    """The change a policy would make to a queue.
 
     ``decides``: it would be one of the policies that count there; ``policy``, ``operator_policy``:
     the first of those. ``problem``: why the queue could not follow, and would stay as it is.
@@ -256,7 +256,7 @@ async def _require_policy_rights(call: Call, policy: Policy, share: Share) -> No
 def _arguments(
     call: Call, name: str, own: Mapping[str, object], definition: Mapping[str, Any]
 ) -> QueueArguments | None:
-    """What a queue would go by; None where the definition cannot be applied to it."""
+    """Return the arguments a queue would go by; None where they cannot be applied to it."""
     effective = overlaid_by_policy(own, definition)
     try:
         return parse_queue_arguments(effective, queue=name, vhost=call.vhost.name)
@@ -265,7 +265,7 @@ def _arguments(
 
 
 def _concerns_exchange(policy: Policy, exchange: Exchange) -> bool:
-    """Whether it would be the policy that gives the exchange its alternate."""
+    """True if it would be the policy that gives the exchange its alternate."""
     has_own = exchange.arguments.get(ALTERNATE_EXCHANGE) is not None
     return bool(exchange.name) and not has_own and policy.matches_in_time(exchange.name)
 
@@ -349,7 +349,7 @@ async def delete_parameter(call: Call) -> Response:
 @routes("GET /api/shovels", lists=LinkInfo, needs="monitoring")
 @routes("GET /api/federation-links", lists=LinkInfo, needs="monitoring")
 async def links(call: Call) -> Response:
-    """What runs of RabbitMQ's shovels and federation links: nothing."""
+    """List RabbitMQ's shovels and federation links that run: none."""
     return await listing(call, (), dict)
 
 

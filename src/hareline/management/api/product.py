@@ -137,7 +137,7 @@ async def extensions(_call: Call) -> Response:
 
 @routes("GET /api/auth", gives=dict[str, Any], is_open=True)
 async def auth(_call: Call) -> Response:
-    """How to log in: by HTTP basic authentication, and not by OAuth. Needs no login."""
+    """Tell the way to log in: HTTP basic authentication, and not OAuth. Needs no login."""
     return answer({"oauth_enabled": False})
 
 
@@ -163,7 +163,7 @@ async def enable_feature_flag(call: Call) -> Response:
 
 @routes("GET /api/deprecated-features", lists=DeprecatedFeature)
 async def deprecated_features(call: Call) -> Response:
-    """What RabbitMQ has deprecated, and whether it works here."""
+    """List the features that RabbitMQ has deprecated, and if they work here."""
     return await listing(call, DEPRECATED, _deprecated, ("name",))
 
 

@@ -99,7 +99,7 @@ class Published(BaseModel):
 
 
 class GetBody(BaseModel):
-    """How many messages, what becomes of them, and how they are shown.
+    """The number of messages, what becomes of them, and the form in which they are shown.
 
     ``max_bytes``: octets of bodies, but one message in any case. ``wait_ms``: how long to wait for
     a first message. ``requeue`` is what old clients send in place of ``ackmode``.
@@ -255,7 +255,7 @@ async def _read(queue: Queue, asked: GetBody, shown: Pieces, share: Share, held:
 def _read_publish(
     context: Context, octets: bytes | bytearray
 ) -> Steps[tuple[PublishBody, bytes | LargeBody]]:
-    """What is asked for, and the body as messages have it. Raises Refusal, AmqpError."""
+    """Read the request, and the body as messages have it. Raises Refusal, AmqpError."""
     try:
         octets, text = yield from cut_long_text(octets, "payload")
     except ValueError as error:

@@ -88,7 +88,7 @@ class GroupsBody(OperationBody):
 
 
 class HeldBody(OperationBody):
-    """Which held messages: these, or all."""
+    """The held messages: these, or all."""
 
     offsets: list[Offset] | None = Field(default=None, max_length=OFFSETS_MAX)
     all: bool = False
@@ -103,7 +103,7 @@ class HeldPage(BaseModel):
 
 
 class ReaderInfo(BaseModel):
-    """Who reads a stream, and how far it is behind. ``kind``: ``consumer`` or ``reader``.
+    """A reader of a stream, and its distance from the end. ``kind``: ``consumer`` or ``reader``.
 
     Readers only: ``age_s``, seconds since the reader said where it is, and ``pin``, whether
     retention waits for it.
@@ -135,7 +135,7 @@ async def change(call: Call) -> Response:
 
 @routes(f"GET {_OF_QUEUE}/arguments", gives=ArgumentsInForce)
 async def arguments(call: Call) -> Response:
-    """What a queue was declared with, what was changed, and what it goes by."""
+    """Tell the arguments a queue was declared with, those changed, and those it goes by."""
     return answer(_in_force(call, call.queue_in_path("read")))
 
 
@@ -225,7 +225,7 @@ async def fire_delayed(call: Call) -> Response:
 
 @routes(f"GET {_OF_QUEUE}/readers", gives=list[ReaderInfo])
 async def readers(call: Call) -> Response:
-    """Who reads a stream: consumers and readers over HTTP, and how far each is behind."""
+    """List the readers of a stream: consumers, readers over HTTP, and how far each is behind."""
     queue = call.queue_in_path("read")
     found = Pieces()
     async with call.pace.share() as share:
@@ -308,7 +308,7 @@ def _groups_of(queue: Queue) -> list[Group]:
 
 
 async def _count_parked(group: Group, share: Share) -> int:
-    """How many of its messages wait, which may be all that are in the queue."""
+    """Count its waiting messages, which may be all that are in the queue."""
     count = 0
     for parked in list(group.runs.values()):
         ranked = parked.ranked()

@@ -68,7 +68,7 @@ class Rates:
         return {column.format(name): rate_of(name) for name in names}
 
     def changed_ms(self, kind: str, key: tuple[str, ...], since_ms: int) -> int | None:
-        """When a sample last found a number of this object changed; ``since_ms`` if none has.
+        """Return the time of the last sample that saw a change of this; ``since_ms`` if none has.
 
         None where nothing is sampled.
         """

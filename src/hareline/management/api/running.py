@@ -49,7 +49,7 @@ class OperationBody(BaseModel):
 
 
 class SelectionBody(OperationBody):
-    """Which messages: those of these offsets, for which the selector is true; the first of them.
+    """The messages: those of these offsets, for which the selector is true; the first of them.
 
     At least one of the fields has to be there, so that no slip takes all messages; ``all`` says
     that all are meant.
@@ -120,7 +120,7 @@ def selector_of(text: str | None) -> Selector | None:
 
 
 def outcome_json(verb: str, outcome: Outcome) -> dict[str, Any]:
-    """What was done: ``{"moved": 3, "refused": {...}}`` and the like."""
+    """Return the outcome as JSON: ``{"moved": 3, "refused": {...}}`` and the like."""
     return {
         verb: outcome.done,
         "bytes": outcome.octets,

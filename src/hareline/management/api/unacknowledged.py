@@ -52,7 +52,7 @@ routes = Routes("messages")
 
 
 class HolderInfo(BaseModel):
-    """Who has a message. ``consumer_tag`` null: a basic.get, or a consumer that is gone."""
+    """The holder of a message. ``consumer_tag`` null: a basic.get, or a consumer that is gone."""
 
     consumer_tag: str | None
     channel: str
@@ -83,7 +83,7 @@ class UnackedPage(BaseModel):
 
 
 class _Place(NamedTuple):
-    """Where a delivery stands in the order of pages."""
+    """The place of a delivery in the order of pages."""
 
     connected_ms: int
     connection_name: str
@@ -280,7 +280,7 @@ async def _answer(
 
 
 def _delivery_json(site: Site, delivery: _Delivery) -> dict[str, Any]:
-    """What is shown of a delivery beside its message."""
+    """Return the facts shown of a delivery beside its message."""
     port, tag = delivery.channel.port, delivery.place.tag
     sampler, consumer = site.sampler, delivery.entry.consumer
     since_ms = None if sampler is None else delivered_ms(sampler, port.channel_name, tag)

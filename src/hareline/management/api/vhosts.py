@@ -144,7 +144,7 @@ async def _protect(call: Call, *, is_protected: bool) -> Response:
 
 
 async def _depths(pace: Pace, vhosts: Iterable[VirtualHost]) -> dict[str, Depths]:
-    """How many messages there are in each of these, by its name."""
+    """Count the messages in each of these, by its name."""
     depths = {}
     async with pace.share() as share:
         for vhost in vhosts:

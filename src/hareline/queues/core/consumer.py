@@ -148,7 +148,7 @@ class Consumer(WaitingConsumer):
 
     @property
     def delivery_port(self) -> object:
-        """What carries its deliveries in order; consumers that share one see a single sequence."""
+        """The carrier of its deliveries in order; consumers that share it see one sequence."""
         return self
 
     @abstractmethod

@@ -34,7 +34,7 @@ UNLIMITED: Final = 1 << 62
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class ConsumedQueue(EntryQueue):
-    """What a consumer, a window and the channel that ends a consumer may call of its queue.
+    """Calls to a queue of its consumers, their windows and a channel that ends one.
 
     ``is_marked``: a dispatch is still to come in this turn or the next. ``ledger`` is None unless
     the queue is durable. ``redelivering``: acquired entries that were delivered before, and that
@@ -72,7 +72,7 @@ class ConsumedQueue(EntryQueue):
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class WaitingConsumer(EntryHolder):
-    """What a window knows of a consumer, which may wait in its line.
+    """The part of a consumer that a window knows; it may wait in the window's line.
 
     ``acknowledges``: its deliveries use up credit. ``is_active``: its lane serves it. ``queue``:
     what it receives from.
@@ -157,7 +157,7 @@ class CreditWindow(Dispatching):
         return True
 
     def share_of(self, consumer: WaitingConsumer) -> int:
-        """How many entries of any size ``consumer`` may have at once.
+        """Return the number of entries of any size that ``consumer`` may have at once.
 
         Invited consumers share equally. At most 1 if octets are limited; 0 while other consumers
         stand in line.
@@ -265,7 +265,7 @@ class CreditWindow(Dispatching):
 
     @property
     def _places(self) -> int:
-        """How many consumers may be offered the credit at once."""
+        """The number of consumers that may be offered the credit at once."""
         if not self.admits(0):
             return 0
         if self.limit_bytes:

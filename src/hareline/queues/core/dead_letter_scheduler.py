@@ -133,5 +133,5 @@ class DeadLetterScheduler:
                 self._is_occupied = False
 
     def __len__(self) -> int:
-        """How many batches wait."""
+        """Return the number of batches that wait."""
         return len(self._waiting)

@@ -42,7 +42,7 @@ STATE_NAMES: Final = ("ready", "acquired", "settled", "held", "parked")
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class EntryQueue(metaclass=ABCMeta):
-    """Where an acquired entry goes back to: its queue, or what counts the readings of one.
+    """The place an acquired entry goes back to: its queue, or the counter of one's readings.
 
     ``shows_delivery_count``: redelivered messages carry it in the header x-delivery-count.
     """

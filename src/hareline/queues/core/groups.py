@@ -58,7 +58,7 @@ LEAVER: Final = Unplaced("a consumer that has left")
 
 
 class GroupTag(NamedTuple):
-    """What a message says of its group; ``key`` None: it has none. ``sequence`` 0: not said."""
+    """The group of a message; ``key`` None: it has none. ``sequence`` 0: not said."""
 
     key: Any
     sequence: int

@@ -84,7 +84,7 @@ class Page:
 
 
 class Pager(ABC):
-    """What fills pages and reads them: ``window.Paging``, or a test's."""
+    """A writer and reader of pages: ``window.Paging``, or a test's."""
 
     __slots__ = ()
 
@@ -316,5 +316,5 @@ class Pages:
         return kept, count
 
     def __len__(self) -> int:
-        """How many pages there are."""
+        """Return the number of pages."""
         return len(self._pages)

@@ -15,7 +15,7 @@ from hareline.queues.core.pages import Page, Pager
 
 
 class PagingPort(Pager):
-    """What lanes may call of paging. ``has_stored``: some entries may have lost their content."""
+    """Calls of lanes to paging. ``has_stored``: some entries may have lost their content."""
 
     __slots__ = ()
 
@@ -40,7 +40,7 @@ class PagingPort(Pager):
 
 
 class OverflowPort(ABC):
-    """What paging may call of the overflow policy.
+    """Calls of paging to the overflow policy.
 
     ``counts_unacked``: limits count headers, and what is not settled (Broker-J).
     """
@@ -60,7 +60,7 @@ class OverflowPort(ABC):
 
 
 class HoldPort(ABC):
-    """What others may call of the policy that holds entries until they are valid."""
+    """Calls of others to the policy that holds entries until they are valid."""
 
     __slots__ = ()
 

@@ -54,5 +54,5 @@ class PropertyCache(Generic[Value]):
         self._values.clear()
 
     def __len__(self) -> int:
-        """How many sets of property octets are remembered."""
+        """Return the number of sets of property octets that are remembered."""
         return len(self._values)

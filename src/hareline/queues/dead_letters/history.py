@@ -81,7 +81,7 @@ _REJECTED: Final = encode_fields(Table(reason=REJECTED))
 
 
 class History(NamedTuple):
-    """What the headers say of all deaths.
+    """All deaths, as the headers tell them.
 
     ``barred`` are the queues it must not come back to, but for those in ``forgotten``, of which
     only hashes are known.
@@ -280,7 +280,7 @@ def _cut(history: bytes) -> tuple[list[bytes], bytes, bytes, bytes]:
 
 
 def _behind_details(history: bytes, position: int) -> int:
-    """Where the fields end that hold reason, queue and exchange of one death."""
+    """Return the end of the fields that hold reason, queue and exchange of one death."""
     for _ in _DETAILS:
         position += 2 + history[position]  # the name and the type, S
         position += 4 + int.from_bytes(history[position : position + 4], "big")

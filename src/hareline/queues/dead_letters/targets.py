@@ -57,7 +57,7 @@ def find_targets(
     reasons: Collection[str] | None = None,
     expiry_policy: str | None = None,
 ) -> Targets:
-    """Where messages go by the reason of their death; a reason that is missing publishes none.
+    """Find the targets of messages by the reason of their death; none for one that is missing.
 
     Of several targets the first one counts that reaches a queue. ``exchange`` and ``routing_key``:
     RabbitMQ's x-dead-letter-exchange and -routing-key. ``alternate``: the destination of Qpid's

@@ -37,7 +37,7 @@ TEXTS: Final = {
 
 
 class DeathTemplate(NamedTuple):
-    """What becomes of all messages that were published alike and died alike, in this second.
+    """The dead letter of all messages published alike that died alike, in this second.
 
     ``octets``: the headers that are added, ``history`` among them.
     """
@@ -74,7 +74,7 @@ class DeathTemplates:
     def template(
         self, address: Address, dead: DeadMessage, reason: DeathReason, target: Target
     ) -> DeathTemplate | None:
-        """What this dead letter has in common with others; None: no letter may come of it.
+        """Return the part this dead letter shares with others; None: no letter may come of it.
 
         None is for a message that has died too often without a client (``record_death``).
         """

@@ -287,7 +287,7 @@ def _by(row: Argument) -> Any:
 # fmt: off
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueArguments:
-    """What a queue was declared with, read and checked; None: not given.
+    """The arguments a queue was declared with, read and checked; None: not given.
 
     ``raw`` is what came, untouched, with the arguments that have no effect and unknown ones. Two
     values are equal when they mean the same, whatever names they came under. A limit that Qpid's

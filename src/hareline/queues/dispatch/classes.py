@@ -166,7 +166,7 @@ class MessageClasses:
     def cost_of(
         self, selector: Selector | None, since_ms: int, no_local_of: Publisher | None
     ) -> int:
-        """What a consumer of this selector class would add to ``cost``."""
+        """Return the ``cost`` that a consumer of this selector class would add."""
         one = self._classes.get(_key(selector, since_ms, no_local_of))
         if one is not None and one.user_count:
             return 0

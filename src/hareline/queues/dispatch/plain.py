@@ -148,7 +148,7 @@ class PlainLane(Lane):
         return bool(len(order) and rings)
 
     def _batch_limit(self, waiting: int, budget: int) -> int:
-        """How many entries to take at once: by count, and by octets at this queue's average."""
+        """Return the entries to take at once: by count, and by octets at this queue's average."""
         limit = min(waiting, budget, BATCH_ENTRIES)
         ready_bytes = self._queue.ready_bytes
         if ready_bytes > BATCH_BYTES:

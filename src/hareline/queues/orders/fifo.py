@@ -38,7 +38,7 @@ _offset_of: Final = attrgetter("offset")
 
 
 def _share_of(line: deque[QueueEntry]) -> int:
-    """How many entries to show at once: to come to the middle of a deque costs its length."""
+    """Return the entries to show at once: to come to the middle of a deque costs its length."""
     return max(WALKED_AT_ONCE, len(line) // SHARES_MAX)
 
 

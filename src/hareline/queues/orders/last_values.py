@@ -82,7 +82,7 @@ class LastValues:
 
     @property
     def key_count(self) -> int:
-        """How many keys have a value."""
+        """The number of keys with a value."""
         return len(self._newest)
 
 

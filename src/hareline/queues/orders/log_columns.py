@@ -123,7 +123,7 @@ class LogPage:
 
     @property
     def room(self) -> int:
-        """How many entries it may still get."""
+        """The number of entries it may still get."""
         return LOG_PAGE_ENTRIES - len(self.positions) - len(self.kept)
 
     def __len__(self) -> int:
@@ -142,7 +142,7 @@ class Recent:
         self._octets = 0
 
     def of(self, page: LogPage, start: int, stop: int) -> list[QueueEntry | None]:
-        """What is remembered between two indices; None for each entry that is not."""
+        """Return the entries remembered between two indices; None for each that is not."""
         entries = self._by_page.pop(page, None)
         if entries is None:
             return [None] * (stop - start)

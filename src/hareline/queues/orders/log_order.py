@@ -147,7 +147,7 @@ class LogOrder(PagedOrder):
 
     @property
     def _loaded_count(self) -> int:
-        """How many entries stand in no page."""
+        """The number of entries in no page."""
         return len(self.entries) - self.dead_count
 
     def _live(self) -> list[QueueEntry]:
@@ -310,7 +310,7 @@ class LogOrder(PagedOrder):
 
     @property
     def first_arrival_ms(self) -> int | None:
-        """When the first entry arrived, in epoch milliseconds; None in an empty log."""
+        """The arrival of the first entry, in epoch milliseconds; None in an empty log."""
         if self.pages is not None and self.pages.count:
             first_ms = self.pages.first_ms
             if self.pages.count:

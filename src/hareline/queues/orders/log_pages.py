@@ -312,7 +312,7 @@ class LogPages:
 
     @property
     def first_ms(self) -> int:
-        """When the first entry arrived; UNKNOWN_MS if none is here that can be read."""
+        """The arrival of the first entry; UNKNOWN_MS if none is here that can be read."""
         while self.count:
             page = self._pages[self._head]
             if page.first_ms != UNKNOWN_MS:
@@ -323,7 +323,7 @@ class LogPages:
         return UNKNOWN_MS
 
     def _latest_ms(self, page: LogPage) -> int:
-        """When the latest of a page arrived, as far as the last one of it says; it may leave."""
+        """Return the latest arrival in a page, as far as its last entry says; it may leave."""
         while page.latest_ms == UNKNOWN_MS and len(page):
             stop = len(page.positions)
             last = self._numbers(page, stop - 1, stop) if page.number_count else []

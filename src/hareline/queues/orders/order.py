@@ -113,7 +113,7 @@ class EntryOrder(metaclass=ABCMeta):
         """The entry that a full queue gives up first, left where it is."""
 
     def worth(self, entry: QueueEntry) -> Any:
-        """What ``least`` compares, as a value: of all entries the smallest goes first.
+        """Return the value that ``least`` compares: of all entries the smallest goes first.
 
         The offset unless the ordering says otherwise. For entries that have been added, in the
         ordering or not.
@@ -183,7 +183,7 @@ class PagedOrder(EntryOrder):
     @property
     @abstractmethod
     def paged_count(self) -> int:
-        """How many entries stand in pages."""
+        """The number of entries in pages."""
 
     @abstractmethod
     def kept_entries(self) -> list[QueueEntry]:

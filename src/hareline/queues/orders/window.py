@@ -54,7 +54,7 @@ STEP_SPOOLED_BYTES: Final = 8_388_608
 
 
 class Paging(PagingPort):
-    """What leaves the memory of one queue; the ordering's pages call it as their ``Pager``.
+    """The paging of one queue out of memory; the ordering's pages call it as their ``Pager``.
 
     ``has_stored``: there may be entries whose message has lost its content, so entries have to pass
     ``readable`` before a content is read. ``contents``: what reads it.
@@ -111,7 +111,7 @@ class Paging(PagingPort):
 
     @property
     def add(self) -> Callable[[QueueEntry], None] | None:
-        """What adds to the ordering and watches; None where the ordering's own ``add`` does."""
+        """The function that adds and watches; None where the ordering's own ``add`` does."""
         return None if self._paged_order is not None else self._add
 
     def _add(self, entry: QueueEntry) -> None:
@@ -433,7 +433,7 @@ class Paging(PagingPort):
 
     @property
     def paged_count(self) -> int:
-        """How many entries are no objects any more."""
+        """The number of entries that are no objects any more."""
         return 0 if self._paged_order is None else self._paged_order.paged_count
 
     @property

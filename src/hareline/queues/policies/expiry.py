@@ -226,7 +226,7 @@ class Expiry:
             self._deadline.set(due_ms)
 
     def _due_ms(self, earliest_ms: int) -> int:
-        """When the timer is to drop what expires then."""
+        """Return the time at which the timer is to drop what expires then."""
         sweep_ms = self._sweep_ms
         if sweep_ms is None:
             return earliest_ms

@@ -448,7 +448,7 @@ class Overflow(OverflowPort):
 
     @property
     def memory_window(self) -> tuple[int, int] | None:
-        """How many ready messages and octets stay in memory by this policy; None: no limit."""
+        """The ready messages and octets that stay in memory by this policy; None: no limit."""
         if self.policy != "flow-to-disk" or self._queue is None:
             return None
         limit_count = self._limit_count
@@ -458,7 +458,7 @@ class Overflow(OverflowPort):
 
     @property
     def place(self) -> str:
-        """Which queue this is, for texts."""
+        """The name of this queue, for texts."""
         return f"queue '{self.queue_name}' in vhost '{self._environment.vhost_name}'"
 
     @property
@@ -471,7 +471,7 @@ class Overflow(OverflowPort):
 
     @property
     def explanation(self) -> str:
-        """Why a message is refused, for its publisher; Broker-J's words, -1 being no limit."""
+        """The reason of a refusal, for its publisher; Broker-J's words, -1 being no limit."""
         max_length, max_length_bytes = self.max_length, self.max_length_bytes
         return (
             f"Maximum depth exceeded on '{self.queue_name}' : "

@@ -78,7 +78,7 @@ class ReaderPositions:
 
     @property
     def pin_ends_ms(self) -> int:
-        """When the lowest pin ends unless it is renewed, in epoch milliseconds; or NEVER."""
+        """The end of the lowest pin unless it is renewed, in epoch milliseconds; or NEVER."""
         lowest = self._lowest_position()
         return NEVER if lowest is None else lowest.put_ms + PIN_MS
 

@@ -102,7 +102,7 @@ class Retention:
         return NEVER if self.pins is None else self.pins.pinned_offset
 
     def _end_of_pin(self, at_ms: int) -> int:
-        """When the lowest pin ends, or at ``at_ms`` if that is sooner."""
+        """Return the end of the lowest pin, or ``at_ms`` if that is sooner."""
         return at_ms if self.pins is None else min(at_ms, self.pins.pin_ends_ms)
 
     def _drop_until(self, oldest_ms: int, pinned: int, oldest_pinned_ms: int) -> None:

@@ -193,7 +193,7 @@ class DiskStorage:
             self._store.open_queue(queue_id, "").settle_paged((offset,), (position,))
 
     def follow_turns(self, ask_for_turn: Callable[[], None]) -> None:
-        """From now on each turn calls ``write_pending``; ``ask_for_turn`` asks for one more."""
+        """Have each turn call ``write_pending`` from now on; ``ask_for_turn`` asks for one more."""
         assert self._definition_syncer is not None, "recover first"
         self.store.ask_for_turn = ask_for_turn
         self.definitions.file.gather(self._definition_syncer, ask_for_turn)

@@ -260,7 +260,7 @@ class JournalWriter:
             raise SyncFailed(error) from error
 
     def _create(self, roll: Roll) -> Segment:
-        """Where there is no room for a whole segment, one of half the size, and so on.
+        """Make a segment; one of half the size where there is no room for a whole one, and so on.
 
         On a full disk acknowledgements must still be written, since they are what makes room; and a
         broker that starts on one has no spare, but what it has cut off its last segment.

@@ -49,7 +49,7 @@ SettledRun = tuple[int, int, int]
 
 
 class Gathered:
-    """What waits for the next batch, and what its ledgers and transactions need of the store.
+    """All that waits for the next batch, and what ledgers and transactions need of the store.
 
     ``ledgers``: those with something for the batch. ``by_id``: every ledger that is not forgotten.
     ``deleted``: those of queues that are deleted, of which the journal is still to give up what it

@@ -2,8 +2,8 @@
 
 As in RabbitMQ one policy and one operator policy concern an object: of those that match its name,
 and that its type can follow, the one with the highest priority. One that says ``merge`` lets the
-next one set what it does not. A change is put in force in shares
-of the next turns. ``policy_keys`` says what a policy makes of the arguments of a queue.
+next one set what it does not. A change is put in force in shares of the next turns. ``policy_keys``
+says what a policy makes of the arguments of a queue.
 """
 
 from __future__ import annotations
@@ -422,13 +422,13 @@ class Policies:
         policies = self._by_vhost.get(vhost)
         if not policies or self._is_the_brokers(vhost, queue):
             return NONE_APPLIED
-        return policies.applied(queue.name, _type_of(queue))
+        return policies.applied(queue.name, type_of(queue))
 
     def would_concern(self, policy: Policy, queue: Queue) -> bool:
         """True if this policy, in force or not, can be that of the queue."""
         if self._is_the_brokers(policy.record.vhost, queue):
             return False
-        return policy.is_for_queues(_type_of(queue)) and policy.matches_in_time(queue.name)
+        return policy.is_for_queues(type_of(queue)) and policy.matches_in_time(queue.name)
 
     def preview(self, policy: Policy) -> Callable[[Queue], Effect]:
         """Tells of a queue that a policy would concern what it would do, if it were set."""
@@ -436,7 +436,7 @@ class Policies:
         trial, live = self._of(vhost.name).trial(policy), vhost.live_arguments
 
         def effect_on(queue: Queue) -> Effect:
-            applied = trial.applied(queue.name, _type_of(queue))
+            applied = trial.applied(queue.name, type_of(queue))
             before = live.in_force(queue).raw
             after = overlaid_by_policy(live.own(queue), applied.definition, applied.bounds)
             changes = {
@@ -520,7 +520,8 @@ class Policies:
         self._context.report(events.POLICY_NOT_APPLIED, what=what, problem=problem, vhost=vhost)
 
 
-def _type_of(queue: Queue) -> str:
+def type_of(queue: Queue) -> str:
+    """Return classic, quorum or stream."""
     given = queue.arguments.get("x-queue-type")
     return given if isinstance(given, str) else DEFAULT_QUEUE_TYPE
 

@@ -18,12 +18,12 @@ from pydantic import BaseModel, ConfigDict
 from starlette.responses import Response
 
 from hareline import __version__
+from hareline.administration.policies import type_of
 from hareline.broker.exchange_types import EXCHANGE_TYPES
 from hareline.management.answers import answer, not_found
 from hareline.management.api.call import Call, Routes
 from hareline.management.api.connections import connections_of
 from hareline.management.api.listing import listing, picked_columns
-from hareline.management.api.queues import type_of
 from hareline.management.api.rates import Rates
 from hareline.management.api.site import Site
 from hareline.management.pace import Share

@@ -18,7 +18,7 @@ from starlette.responses import Response
 
 from hareline.administration.definitions_export import OPERATOR_POLICY, policy_value
 from hareline.administration.parameters import LIMITS_NAME, VHOST_LIMITS
-from hareline.administration.policies import Effect, Policy
+from hareline.administration.policies import Effect, Policy, type_of
 from hareline.administration.policy_keys import KEYS, Applied, overlaid_by_policy
 from hareline.amqp.rights import (
     require_all_messages_of,
@@ -36,7 +36,7 @@ from hareline.management.api.listing import listing
 from hareline.management.api.site import Site
 from hareline.management.pace import Share
 from hareline.queues.declare.arguments import parse_queue_arguments
-from hareline.queues.declare.table import DEFAULT_QUEUE_TYPE, QueueArguments
+from hareline.queues.declare.table import QueueArguments
 from hareline.queues.queue import Queue
 from hareline.storage.administration import ParameterRecord, PolicyRecord
 
@@ -143,7 +143,7 @@ def _add_rows(path: str, kind: str, tag: Tag, *, is_operator: bool) -> None:
             call.renew()
         return await call.put_done(policies.put(vhost.name, name, **asked, by=call.by))
 
-    text = f"Every queue that matches a {kind} which is not set yet, and what would change there."
+    text = f"Every queue that this {kind} would match, and what would change there; sets nothing."
     preview = f"POST {path.replace('/api', '/api/hareline')}/{{vhost}}/{{name}}/preview"
 
     @policy_routes(preview, body=PolicyBody, lists=PolicyEffect, needs=tag, text=text)
@@ -200,7 +200,7 @@ def _effect_json(record: PolicyRecord, queue: Queue, effect: Effect) -> dict[str
     in_force = shown(effect.applied)
     return {
         "name": queue.name,
-        "type": queue.arguments.get("x-queue-type", DEFAULT_QUEUE_TYPE),
+        "type": type_of(queue),
         "decides": record in deciding,
         "policy": in_force["policy"],
         "operator_policy": in_force["operator_policy"],

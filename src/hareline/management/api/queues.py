@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict
 from starlette.responses import Response
 
 from hareline.administration.checks import table_json
+from hareline.administration.policies import type_of
 from hareline.amqp.consuming import ChannelConsumer
 from hareline.amqp.rights import require_queue_rights
 from hareline.amqp.topology_methods import clean_name
@@ -260,11 +261,6 @@ def _reading(vhost: VirtualHost, queue: Queue) -> dict[str, Any]:
     end = stream.next
     lags = [end - each.offset for each in vhost.readers.positions(queue).values()]
     return {"readers": len(lags), "reader_lag_max": max(lags, default=0)}
-
-
-def type_of(queue: Queue) -> str:
-    """classic, quorum or stream."""
-    return str(queue.arguments.get("x-queue-type", "classic"))
 
 
 def _exclusive_tag(queue: Queue) -> str | None:

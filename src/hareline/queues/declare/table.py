@@ -141,10 +141,9 @@ class Argument:
     anchor. ``needs`` is a field that must be set as well, with the error term if it is not.
     ``same_as_absent`` is the text that a redeclaration may leave out, or add. ``is_ordering``: it
     makes the queue one of an ordering, so no two of these go together. ``live``: it can be changed
-    while the queue works. ``policy``: its key, where what is live does not have
-    one of ours by the rule "own".
-    ``bounded_by``: keys of operator policies that it must not get around. ``limit``: for lists of
-    limits in use. ``is_for_quorum_in_rabbitmq``: RabbitMQ refuses it for classic queues.
+    while the queue works. ``policy``: its key; without one, what is live has a key of ours by the
+    rule "own". ``bounded_by``: keys of operator policies that it must not get around. ``limit``:
+    for lists of limits in use. ``is_for_quorum_in_rabbitmq``: not for classic queues there.
     """
 
     name: str

@@ -175,21 +175,27 @@ def test_a_line_whose_long_body_is_wrong(
 @pytest.mark.acceptance
 def test_bodies_of_all_requests_together_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bodies, "SPARE_BYTES", 100_000)
+    holders: list[bodies.BodiesInFlight] = []
+    hold = bodies.BodiesInFlight.hold
+
+    def holding(self: bodies.BodiesInFlight, max_bytes: int) -> bodies.HeldBody:
+        holders.append(self)
+        return hold(self, max_bytes)
+
+    monkeypatch.setattr(bodies.BodiesInFlight, "hold", holding)
     settings = api_settings(limits=Limits(max_message_bytes=1_048_576))
     with api_broker(settings) as broker:
         path = "/exchanges/%2F/amq.default/publish"
         largest = 1_048_576 * 140 // 100 + 1_048_576
         port = int(broker.url.rpartition(":")[2])
         slow = SlowRequest(port, "POST", path, largest, "admin", PASSWORD)
-        slow.send(b" " * (largest - 50_000))
+        sent = largest - 50_000
+        slow.send(b" " * sent)
+        wait_for(lambda: any(each.held >= sent for each in holders), 60, "all that was sent")
         asked = {"properties": {}, "routing_key": "q", "payload_encoding": "string"}
         long = {**asked, "payload": "x" * 300_000}
-
-        def refused() -> Any:
-            answer = broker.ask("POST", path, json=long)
-            return answer if answer.status_code == 503 else None
-
-        answer = wait_for(refused, 60, "a publish that finds no room")
+        answer = broker.ask("POST", path, json=long)
+        assert answer.status_code == 503
         assert (answer.json()["error"], answer.headers["Retry-After"]) == ("busy", "1")
         short = {**asked, "payload": "x"}
         assert broker.ask("POST", path, json=short).status_code == 200

@@ -137,8 +137,8 @@ FEATURES: Final = (
             "set", "`x-default-priority`", TYPES),
     Feature("C4", "Strictness does not depend on where messages are stored", "`x-max-priority`",
             TYPES),
-    Feature("C5", "Switched on for many queues by a pattern of their names", "", TYPES,
-            "no policy does: a queue has its type from its declaration to its end, as in RabbitMQ"),
+    Feature("C5", "Switched on for many queues by a pattern of their names",
+            "policy `max-priority`", TYPES),
     Feature("C6", "No batch within which alone the order holds: of a million waiting, the highest "
             "is next", "`x-max-priority`", TYPES),
     Feature("C7", "No cache of low messages that keeps a high one on disk", "`x-max-priority`",

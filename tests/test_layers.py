@@ -106,7 +106,7 @@ OURS: dict[str, tuple[str, ...]] = {
     ),
     "reporting": ("logs", "events"),
     "server.recovery": ("reporting", "events", "storage.recovery.reports"),
-    "server.known_queues": ("storage", "broker", "queues", "errors"),
+    "server.known_queues": ("storage", "administration", "broker", "queues", "errors"),
     "server.restore": ("storage", "broker", "queues", "message", "errors"),
     "server.vhost_factory": (
         *("amqp.context", "server.assemble", "broker", "queues.core.audit_recorder", "events"),

@@ -378,6 +378,27 @@ def test_a_restart_has_all_of_it(daemon: BrokerProcess, api: HttpApi) -> None:
     assert [vhost["name"] for vhost in api.get("/api/vhosts")] == ["/"]
 
 
+@pytest.mark.row("C5")
+def test_a_queue_with_priorities_by_policy_has_them_after_a_restart(daemon: BrokerProcess) -> None:
+    api = api_of(daemon, "admin", "admin")
+    policy = {"pattern": "^by", "definition": {"max-priority": 9}}
+    assert api.call("PUT", "/api/policies/%2F/p", policy)[0] == 201
+    connection = connected(daemon, "admin", "admin", "/")
+    channel = connection.channel()
+    for queue in ("by policy", "plain"):
+        channel.queue_declare(queue, durable=True)
+        channel.confirm_delivery()
+        for priority in (1, 3, 2):
+            properties = pika.BasicProperties(delivery_mode=2, priority=priority)
+            channel.basic_publish("", queue, b"%d" % priority, properties)
+    connection.close()
+    daemon.restart_by_kill()
+    channel = connected(daemon, "admin", "admin", "/").channel()
+    for queue, order in (("by policy", b"321"), ("plain", b"132")):
+        assert b"".join(channel.basic_get(queue, auto_ack=True)[2] for _ in order) == order
+    channel.connection.close()
+
+
 def test_the_files_of_a_deleted_virtual_host_are_freed(start_daemon: StartDaemon) -> None:
     made = start_daemon('[journal]\nsegment_bytes = "1MiB"\n')
     api = api_of(made, "guest", "guest")

@@ -8,7 +8,7 @@ says what a policy makes of the arguments of a queue.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from time import thread_time
@@ -41,12 +41,12 @@ from hareline.broker.vhost import VirtualHost
 from hareline.errors import PreconditionFailed
 from hareline.later import Job
 from hareline.patterns import MATCH_S, Pattern, check_pattern
-from hareline.queues.declare.arguments import parse_queue_arguments
 from hareline.queues.declare.table import DEFAULT_QUEUE_TYPE
 from hareline.queues.queue import Queue
 from hareline.storage.administration import PolicyRecord
 
 APPLY_TO: Final = ("all", "exchanges", "queues", "classic_queues", "quorum_queues", "streams")
+RETRY_S: Final = 10.0  # until queues that could not follow are looked at again
 NAME_S: Final = 0.02  # of processor time for one name, all policies together
 REMEMBERED_MAX: Final = 16_384  # names; all are forgotten when there are more
 SLOW_NAMES_MAX: Final = 10  # that a policy remembers and reports
@@ -228,8 +228,27 @@ class VhostPolicies:
         self._report(f"policy '{policy.record.name}'", problem)
 
 
+def policies_by_vhost(
+    records: Iterable[PolicyRecord], report: Callable[[str, str, str], None]
+) -> dict[str, VhostPolicies]:
+    """Policies as they are stored. ``report``: told vhost, policy and problem of one that cannot be
+    in force."""
+    found: dict[str, VhostPolicies] = {}
+    for record in records:
+        vhost = record.vhost
+        policies = found.get(vhost)
+        if policies is None:
+            policies = found[vhost] = VhostPolicies(partial(report, vhost))
+        try:
+            policies.place(Policy(record))
+        except ValueError as error:  # a later version of ``regex`` is stricter
+            reason = f"pattern should be regular expression but is invalid: {error}"
+            report(vhost, f"policy '{record.name}'", reason)
+    return found
+
+
 class _Refresh(Job):
-    """Policies put in force for all exchanges and queues of a virtual host.
+    """Policies put in force for these exchanges and queues of a virtual host; None: for all.
 
     ``refresh`` has one follow.
     """
@@ -241,13 +260,15 @@ class _Refresh(Job):
         vhost: VirtualHost,
         context: Context,
         refresh: Callable[[VirtualHost, Exchange | Queue], None],
+        concerned: Iterable[Queue] | None = None,
     ) -> None:
         self._vhost = vhost
         self._context = context
         self._refresh = refresh
-        self._waiting: dict[Exchange | Queue, None] = {}
+        self._waiting: dict[Exchange | Queue, None] = dict.fromkeys(concerned or ())
         self._is_over = False
-        self.begin_again()
+        if concerned is None:
+            self.begin_again()
 
     def goes_on_for(self, vhost: VirtualHost) -> bool:
         return not self._is_over and self._vhost is vhost
@@ -303,16 +324,11 @@ class Policies:
     def __init__(self, context: Context, changes: Changes) -> None:
         self._context = context
         self._changes = changes
-        self._by_vhost: dict[str, VhostPolicies] = {}
+        self._by_vhost = policies_by_vhost(changes.store.records(PolicyRecord), self._report)
         self._refreshing: dict[str, _Refresh] = {}
-        for record in changes.store.records(PolicyRecord):
-            try:
-                policy = Policy(record)
-            except ValueError as error:  # a later version of ``regex`` is stricter
-                reason = f"pattern should be regular expression but is invalid: {error}"
-                self._report(record.vhost, f"policy '{record.name}'", reason)
-            else:
-                self._of(record.vhost).place(policy)
+        # queues that could not follow, by virtual host; the value says that this was reported
+        self._unable: dict[str, dict[Queue, bool]] = {}
+        self._is_retrying = False
 
     def _of(self, vhost: str) -> VhostPolicies:
         policies = self._by_vhost.get(vhost)
@@ -414,6 +430,7 @@ class Policies:
 
     def forget_vhost(self, vhost: str) -> None:
         self._by_vhost.pop(vhost, None)
+        self._unable.pop(vhost, None)
 
     # ------------------------------------------------------------------------ what is in force
 
@@ -422,13 +439,13 @@ class Policies:
         policies = self._by_vhost.get(vhost)
         if not policies or self._is_the_brokers(vhost, queue):
             return NONE_APPLIED
-        return policies.applied(queue.name, type_of(queue))
+        return policies.applied(queue.name, type_of(queue.arguments))
 
     def would_concern(self, policy: Policy, queue: Queue) -> bool:
         """True if this policy, in force or not, can be that of the queue."""
         if self._is_the_brokers(policy.record.vhost, queue):
             return False
-        return policy.is_for_queues(type_of(queue)) and policy.matches_in_time(queue.name)
+        return policy.is_for_queues(type_of(queue.arguments)) and policy.matches_in_time(queue.name)
 
     def preview(self, policy: Policy) -> Callable[[Queue], Effect]:
         """Tells of a queue that a policy would concern what it would do, if it were set."""
@@ -436,7 +453,7 @@ class Policies:
         trial, live = self._of(vhost.name).trial(policy), vhost.live_arguments
 
         def effect_on(queue: Queue) -> Effect:
-            applied = trial.applied(queue.name, type_of(queue))
+            applied = trial.applied(queue.name, type_of(queue.arguments))
             before = live.in_force(queue).raw
             after = overlaid_by_policy(live.own(queue), applied.definition, applied.bounds)
             changes = {
@@ -445,7 +462,7 @@ class Policies:
                 if before.get(name) != after.get(name)
             }
             try:
-                parse_queue_arguments(after, queue=queue.name, vhost=vhost.name)
+                live.checked(queue, after)
             except PreconditionFailed as error:
                 return Effect(applied, changes, error.explanation)
             return Effect(applied, changes)
@@ -475,6 +492,7 @@ class Policies:
         """Put in force what follows now: a first share at once, the rest in the next turns."""
         context = self._context
         vhost = context.vhosts[vhost_name]
+        self._unable.pop(vhost_name, None)  # to be reported again
         running = self._refreshing.get(vhost_name)
         if running is not None and running.goes_on_for(vhost):
             running.begin_again()
@@ -492,11 +510,29 @@ class Policies:
         if isinstance(found, Exchange):
             if vhost.exchanges.get(found.name) is found:
                 self._set_alternate(vhost, found)
-        elif not found.is_deleted:
-            try:
-                vhost.live_arguments.refresh(found)
-            except PreconditionFailed as error:
+            return
+        unable = self._unable.setdefault(vhost.name, {})
+        is_reported = unable.pop(found, False)
+        if found.is_deleted:
+            return
+        try:
+            vhost.live_arguments.refresh(found)
+        except PreconditionFailed as error:
+            unable[found] = True
+            if not is_reported:
                 self._report(vhost.name, f"queue '{found.name}'", error.explanation)
+            if not self._is_retrying:
+                self._is_retrying = True
+                vhost.environment.timers.call_later(RETRY_S, self._retry)
+
+    def _retry(self) -> None:
+        """Have queues follow that could not, such as those that had consumers or many messages."""
+        self._is_retrying = False
+        context = self._context
+        for name, unable in self._unable.items():
+            vhost = context.vhosts.get(name)
+            if vhost is not None and unable:
+                context.shares.add(_Refresh(vhost, context, self._follow, unable))
 
     def _overlay(
         self, vhost_name: str, queue: Queue, own: Mapping[str, object]
@@ -520,9 +556,9 @@ class Policies:
         self._context.report(events.POLICY_NOT_APPLIED, what=what, problem=problem, vhost=vhost)
 
 
-def type_of(queue: Queue) -> str:
-    """Return classic, quorum or stream."""
-    given = queue.arguments.get("x-queue-type")
+def type_of(arguments: Mapping[str, object]) -> str:
+    """Return classic, quorum or stream: what these arguments declare."""
+    given = arguments.get("x-queue-type")
     return given if isinstance(given, str) else DEFAULT_QUEUE_TYPE
 
 

@@ -38,6 +38,7 @@ from hareline.storage.administration import PolicyRecord
 MERGE: Final = "merge"
 _STREAM: Final = "stream"  # its limits are its retention, whatever its publishers do
 _BOUNDED_BESIDE: Final = tuple(row for row in ROWS if row.bounded_by)
+_ORDERINGS: Final = tuple(row for row in ROWS if row.is_ordering)
 _BOUND: Final = tuple(word for word, rule in OVERFLOWS.items() if rule.is_bound)
 
 
@@ -169,7 +170,8 @@ def overlaid_by_policy(
         if argument is None:
             continue
         if not argument.given_in(own):
-            result[argument.name] = value
+            if not (argument.is_ordering and any(row.given_in(own) for row in _ORDERINGS)):
+                result[argument.name] = value
         elif key.is_limit:
             mine = _value(argument, own)
             if smaller(mine, value) != mine:

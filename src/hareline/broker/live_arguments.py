@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from typing import Final
 
 from hareline import events
 from hareline.broker.making import (
@@ -24,6 +25,7 @@ from hareline.broker.making import (
     make_overflow,
     resume_percent_of,
     set_delivery_limit,
+    set_order,
     set_times,
 )
 from hareline.broker.registry import Registry
@@ -44,6 +46,8 @@ from hareline.queues.policies.hold import Hold
 from hareline.queues.queue import Queue
 from hareline.storage.interface import DefinitionStore
 
+#: Ready messages that are put into another order, at once: some ten milliseconds.
+RESORTED_MAX: Final = 8_192
 Arguments = Mapping[str, object]
 Changes = Mapping[str, object | None]
 Overlay = Callable[[Queue, Arguments], Arguments]
@@ -102,11 +106,19 @@ class LiveArguments:
         Raises PreconditionFailed for a value that no declaration may have, and for a difference
         that cannot be made while the queue lives; nothing has changed then.
         """
+        after, parts = self.checked(queue, effective)
+        self._apply(queue, parts, after)
+        self._registry.queue_arguments[queue.name] = after
+
+    def checked(self, queue: Queue, effective: Arguments) -> tuple[QueueArguments, frozenset[Live]]:
+        """The arguments, read, and the parts of the queue that would follow them now.
+
+        Raises PreconditionFailed as ``apply_arguments``.
+        """
         registry = self._registry
         before = registry.queue_arguments[queue.name]
         after = parse_queue_arguments(effective, queue=queue.name, vhost=registry.vhost_name)
-        self._apply(queue, self._parts_to_change(queue, before, after), after)
-        registry.queue_arguments[queue.name] = after
+        return after, self._parts_to_change(queue, before, after)
 
     def change(self, queue: Queue, changes: Changes) -> QueueArguments:
         """Change some arguments, at once and durably; returns what is in force.
@@ -224,8 +236,13 @@ class LiveArguments:
                 min(field for field, each in changed.items() if each.live == "active-consumers"),
                 f"it has {queue.consumer_count} consumers; cancel them first",
             )
-        if "hold" in parts:
+        if "hold" in parts or "kind" in parts:
             self._check_hold(queue, after)
+        for part in ("order", "kind"):
+            reason = _why_in_the_way(queue, part, before, after) if part in parts else None
+            if reason is not None:
+                field = min(field for field, each in changed.items() if each.live == part)
+                raise self._refused(queue, field, reason)
         if "limits" in parts and after.queue_type != "stream":
             self._check_limits(queue, after)
         return parts
@@ -274,6 +291,8 @@ class LiveArguments:
             if letters is not None and queue.dead_letters is not None:
                 letters.take_counts_of(queue.dead_letters)
             queue.dead_letters = letters
+        if "order" in parts or "kind" in parts:
+            set_order(queue, after, environment)
         if "limits" in parts:
             _change_limits(queue, after, environment)
         if "times" in parts:
@@ -296,6 +315,30 @@ class LiveArguments:
                 queue.install(hold=Hold(queue, environment))
             else:
                 queue.remove_hold()
+
+
+def _why_in_the_way(
+    queue: Queue, part: Live, before: QueueArguments, after: QueueArguments
+) -> str | None:
+    """The reason why the queue cannot have another "order" or be of another "kind" now."""
+    ready = queue.ready_count
+    count = ready + queue.held_count + queue.unacked_count
+    if part == "kind" or is_non_destructive(before):
+        if count or queue.consumer_count:
+            return (
+                f"it has {count} messages and {queue.consumer_count} consumers; "
+                "it can only while it has none"
+            )
+    elif before.sort_key is not None or after.sort_key is not None:
+        if count:
+            return f"it has {count} messages; it can only while it has none"
+    elif count and before.message_group_type not in (None, "none"):
+        return f"it has {count} messages in groups; it can only while it has none"
+    elif queue.browsers is not None:
+        return "it is being browsed"
+    elif ready > RESORTED_MAX or (queue.paging is not None and queue.paging.is_paged):
+        return f"it has {ready} messages ready; it can with {RESORTED_MAX} or fewer"
+    return None
 
 
 def _change_limits(queue: Queue, after: QueueArguments, environment: QueueEnvironment) -> None:

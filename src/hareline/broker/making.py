@@ -103,6 +103,7 @@ def make_queue(
         environment=environment,
     )
     _set_lane(queue, order, arguments, environment)
+    queue.lane.consumers.live = live_limit_of(arguments)
     if (
         arguments.message_ttl_ms is not None
         or arguments.min_message_ttl_ms
@@ -121,6 +122,15 @@ def make_queue(
         # what is shown to readers as it was ready is not as it was stored while it was held
         queue.install(paging=Paging(queue, order, environment, content_store))
     return queue
+
+
+def set_order(queue: Queue, arguments: QueueArguments, environment: QueueEnvironment) -> None:
+    """Have a living queue keep its entries as these arguments say; see ``Queue.set_order``."""
+    live = queue.lane.consumers.live
+    order = make_order(arguments)
+    queue.set_order(order)
+    _set_lane(queue, order, arguments, environment)
+    queue.lane.consumers.live = live
 
 
 def make_delay_queue(
@@ -199,7 +209,6 @@ def _set_lane(
         selector = _default_selector(arguments)
         if groups is not None or selector is not None:
             queue.install(lane=SelectiveLane(queue, order, groups, selector))
-    queue.lane.consumers.live = live_limit_of(arguments)
 
 
 def live_limit_of(arguments: QueueArguments) -> LiveLimit | None:

@@ -177,6 +177,23 @@ class Queue(QueueBooks):
         self.keeps = self.keeps if keeps is None else keeps
         self._wire()
 
+    def set_order(self, order: EntryOrder) -> None:
+        """Go on with another ordering, which gets the ready entries, and a lane without groups.
+
+        For a queue without pages and browsers. One with groups or last values, and one that only
+        shows its entries, must be empty.
+        """
+        order.adopt(self.lane.take(self.ready_count))
+        self.order = order
+        self.entry_class = RankedEntry
+        self.last_values = order.values if isinstance(order, LastValueOrder) else None
+        if self.paging is not None:
+            self.paging.set_order(order)
+        self.lane.stop()
+        is_selective = any(consumer.is_selective for consumer in self.lane.consumers)
+        self.install(lane=SelectiveLane(self, order) if is_selective else PlainLane(self, order))
+        self.mark()
+
     def remove_overflow(self) -> None:
         """Go on without limits; for a queue that has some."""
         assert self.overflow is not None, self

@@ -339,6 +339,7 @@ class Broker:
         """Make a virtual host of the settings, with what the disk has of it."""
         self.context.clock.refresh()
         vhost = self._vhost_factory.make(settings)
+        self.administration.policies.attach(vhost)  # what queues are decides how they are filled
         recovery = VhostRecovery(
             vhost,
             storage.definitions,

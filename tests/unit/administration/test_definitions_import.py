@@ -162,7 +162,7 @@ def test_protection_from_deletion_is_taken_over_as_rabbitmq_4_writes_it(
         ({"paused": 1}, "paused: neither true nor false"),
         ({"changes": {"x": 1 << 63}}, "arguments: 'x' has more than 64 bits"),
         ({"changes": {"x-unknown": 1}}, "unknown arg 'x-unknown' for queue 'new'"),
-        ({"changes": {"x-max-priority": 5}}, "x-max-priority"),
+        ({"changes": {"x-archive-to": "s"}}, "x-archive-to"),
     ],
 )
 def test_changes_that_no_operator_could_make_are_named(
@@ -174,10 +174,10 @@ def test_changes_that_no_operator_could_make_are_named(
 
 
 def test_a_queue_is_paused_also_where_its_changes_cannot_be_made(broker: Administered) -> None:
-    settings = {"changes": {"x-max-priority": 5}, "paused": True}
+    settings = {"changes": {"x-archive-to": "s"}, "paused": True}
     item = {"name": "new", "vhost": "/", "x-hareline": settings}
     (left_out,) = run(broker, {"queues": [item]}).left_out
-    assert "x-max-priority" in left_out.reason
+    assert "x-archive-to" in left_out.reason
     assert broker.vhost.queues["new"].is_paused
 
 

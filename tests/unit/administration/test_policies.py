@@ -6,13 +6,15 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from pamqp import commands
 
 from hareline import events
 from hareline.administration import AdministrationError, policies
 from hareline.administration.policy_keys import Applied
 from hareline.broker.delayed_queues import delay_queue_name
+from hareline.wire.properties import Properties
 from tests.support.administered import Administered
-from tests.support.vhosts import declare
+from tests.support.vhosts import bodies, declare
 from tests.unit.amqp.peer import Peer, RunningClock
 
 Restart = Callable[..., Administered]
@@ -195,6 +197,43 @@ def test_a_queue_that_cannot_follow_is_reported_and_others_do(
     (problem,) = broker.reported(events.POLICY_NOT_APPLIED)
     assert "consumed" in str(problem["what"])
     assert broker.vhost.queue_arguments["idle"].single_active_consumer
+
+
+def test_a_queue_follows_as_soon_as_it_can(broker: Administered, peer: Peer) -> None:
+    def is_single() -> bool:
+        return bool(broker.vhost.queue_arguments["consumed"].single_active_consumer)
+
+    peer.declare("consumed")
+    peer.subscribe("consumed", "c")
+    put(broker, "p", "", definition={"single-active-consumer": True})
+    broker.run_turns()
+    broker.advance(policies.RETRY_S)
+    assert not is_single()
+    peer.call(1, commands.Basic.Cancel, consumer_tag="c")
+    broker.advance(policies.RETRY_S)
+    assert is_single()
+    assert len(broker.reported(events.POLICY_NOT_APPLIED)) == 1  # and not at each trial
+
+
+@pytest.mark.row("C5")
+def test_priorities_are_switched_on_for_queues_that_are_in_use(
+    broker: Administered, peer: Peer
+) -> None:
+    peer.declare("tasks.a")
+    peer.declare("tasks.own", arguments={"x-max-priority": 9})
+    peer.declare("tasks.sorted", arguments={"x-sort-key": "n"})
+    for priority in (1, 7, 5):
+        peer.publish(1, "tasks.a", b"%d" % priority, properties=Properties(priority=priority))
+    put(broker, "p", "^tasks", definition={"max-priority": 5})
+    broker.run_turns()
+    assert bodies(broker.queue("tasks.a")) == [b"7", b"5", b"1"]
+    in_force = broker.vhost.queue_arguments
+    assert in_force["tasks.own"].max_priority == 5  # of two the smaller one
+    assert (in_force["tasks.sorted"].max_priority, in_force["tasks.sorted"].sort_key) == (None, "n")
+    assert broker.reported(events.POLICY_NOT_APPLIED) == []
+    broker.administration.policies.delete("/", "p", is_operator=False)
+    broker.run_turns()
+    assert bodies(broker.queue("tasks.a")) == [b"1", b"7", b"5"]
 
 
 def test_a_pattern_that_takes_too_long_is_refused(broker: Administered) -> None:

@@ -23,7 +23,7 @@ def test_each_argument_that_changes_live_has_one_key() -> None:
     assert sorted(named) == sorted(row.name for row in ROWS if row.live)
 
 
-@pytest.mark.parametrize("key", ["shards-per-node", "routing-key", "max-priority"])
+@pytest.mark.parametrize("key", ["shards-per-node", "routing-key", "queue-type"])
 def test_keys_of_plugins_that_are_not_here_are_refused(key: str) -> None:
     # differs: policy-sharding
     with pytest.raises(AdministrationError, match="are not recognised policy settings"):

@@ -8,15 +8,17 @@ from typing import Any
 import pytest
 
 from hareline import events
+from hareline.broker import live_arguments
 from hareline.errors import PreconditionFailed, StoreError
 from hareline.message import Table
 from hareline.queues.policies import overflow
 from hareline.queues.queue import Queue
+from hareline.selectors.selector import compile_selector
 from tests.support.consumers import RecordingConsumer
 from tests.support.messages import make_message
 from tests.support.timers import ManualTimers
 from tests.support.turns import ManualTurn
-from tests.support.vhosts import StoredVhost, declare, make_vhost
+from tests.support.vhosts import StoredVhost, bodies, declare, make_vhost
 
 LIMIT = {"x-max-length": 10}
 
@@ -68,7 +70,7 @@ def test_a_name_takes_the_place_of_its_other_names() -> None:
     [
         ({"x-nonsense": 1}, "unknown arg 'x-nonsense'"),
         ({"x-max-length": -1}, "invalid arg 'x-max-length'.*value_negative"),
-        ({"x-max-priority": 3}, "arg 'x-max-priority'.*cannot change now.*declare it again"),
+        ({"x-archive-to": "s"}, "arg 'x-archive-to'.*cannot change now.*declare it again"),
         ({"x-dead-letter-routing-key": "k"}, "routing_key_but_no_dlx_defined"),
         ({"x-queue-type": "quorum"}, "arg 'x-queue-type'.*cannot change"),
     ],
@@ -383,7 +385,131 @@ def test_a_stream_keeps_less(stand: Living) -> None:
     assert queue.ready_count == 0
 
 
-def test_a_change_between_the_kinds_of_queues_that_are_only_read(stand: Living) -> None:
-    stand.queue(x_max_length=5)
-    with pytest.raises(PreconditionFailed, match=r"'x-non-destructive'.*cannot change"):
-        stand.change(x_non_destructive=True)
+# ------------------------------------------------------------------------- in which order, and what
+
+
+def put_of(queue: Queue, *priorities: int) -> None:
+    for priority in priorities:
+        queue.put(make_message(b"%d" % priority, priority=priority))
+
+
+def taken(queue: Queue) -> list[int]:
+    """Take all that is ready, in order."""
+    found = []
+    while (entry := queue.get()) is not None:
+        found.append(int(entry.message.body))
+    return found
+
+
+@pytest.mark.row("C5")
+def test_what_is_there_is_put_into_the_order_of_priorities_and_back(stand: Living) -> None:
+    queue = stand.queue()
+    put_of(queue, 1, 3, 2, 3)
+    held = queue.get()  # an entry of a plain queue, which has no room for a rank
+    assert held is not None
+    stand.change(x_max_priority=5)
+    put_of(queue, 2, 5)
+    queue.release([held])
+    assert [int(body) for body in bodies(queue)] == [5, 3, 3, 2, 2, 1]
+    first = queue.get()
+    assert first is not None
+    stand.change(x_max_priority=None)
+    queue.release([first])
+    put_of(queue, 4)
+    assert taken(queue) == [1, 3, 2, 3, 2, 5, 4]
+
+
+@pytest.mark.row("C5")
+def test_what_was_delivered_by_other_levels_comes_back_to_the_new_ones(stand: Living) -> None:
+    queue = stand.queue(x_max_priority=9)
+    put_of(queue, 1, 9, 5)
+    highest = queue.get()
+    assert highest is not None
+    stand.change(x_max_priority=1)
+    put_of(queue, 0)
+    queue.release([highest])
+    assert taken(queue) == [1, 9, 5, 0]
+    assert (queue.ready_count, queue.unacked_count) == (0, 4)
+
+
+def test_consumers_with_selectors_go_on_in_another_order(stand: Living) -> None:
+    queue = stand.queue()
+    consumer = RecordingConsumer(queue, selector=compile_selector("n > 0"))
+    consumer.fill()
+    queue.add_consumer(consumer)
+    for priority, number in ((1, 1), (2, 0), (3, 1)):
+        queue.put(make_message(b"%d" % priority, priority=priority, headers=Table({"n": number})))
+    stand.turn.run()
+    stand.change(x_max_priority=5)
+    consumer.drain()
+    stand.turn.run()
+    assert consumer.bodies == [b"3", b"1"]
+    assert bodies(queue) == [b"2"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "changes", "text"),
+    [
+        ({}, {"x_sort_key": "n"}, "'x-sort-key'.*it has 3 messages; it can only while it has none"),
+        ({}, {"x_last_value_key": "n"}, "'x-last-value-key'.*3 messages and 1 consumers"),
+        ({}, {"x_max_priority": 2}, "'x-max-priority'.*it has 3 messages ready; it can with 2"),
+        (
+            {"x_message_group_key": "g"},
+            {"x_max_priority": 2},
+            "'x-max-priority'.*it has 3 messages in groups",
+        ),
+        ({"x_non_destructive": True}, {"x_max_priority": 2}, "'x-max-priority'.*3 messages and 1"),
+    ],
+)
+def test_an_order_that_cannot_be_made_now_is_refused(
+    stand: Living,
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: dict[str, Any],
+    changes: dict[str, Any],
+    text: str,
+) -> None:
+    monkeypatch.setattr(live_arguments, "RESORTED_MAX", 2)
+    queue = stand.queue(**arguments)
+    consumer = RecordingConsumer(queue)
+    consumer.fill()
+    queue.add_consumer(consumer)
+    put(queue, 3)
+    with pytest.raises(PreconditionFailed, match=text):
+        stand.change(**changes)
+    assert len(bodies(queue)) == 3
+
+
+def test_a_queue_without_messages_becomes_one_of_another_kind(stand: Living) -> None:
+    queue = stand.queue(x_max_length=5, x_single_active_consumer=True)
+    stand.change(x_last_value_key="k")
+    for number in range(3):
+        queue.put(make_message(b"%d" % number, headers=Table({"k": "same"})))
+    assert bodies(queue) == [b"2"]
+    queue.purge()
+    stand.change(x_last_value_key=None, x_sort_key="n", x_sort_type="number")
+    for number in (3, 1, 2):
+        queue.put(make_message(b"%d" % number, headers=Table({"n": number})))
+    assert taken(queue) == [1, 2, 3]
+    with pytest.raises(PreconditionFailed, match="it has 3 messages"):
+        stand.change(x_sort_key=None, x_sort_type=None)
+
+
+def test_a_queue_becomes_one_that_is_only_read_and_back(stand: Living) -> None:
+    queue = stand.queue(x_single_active_consumer=True)
+    stand.change(x_non_destructive=True)
+    put(queue, 2)
+    reader = RecordingConsumer(queue)
+    queue.add_consumer(reader)
+    stand.turn.run()
+    assert (len(reader.bodies), queue.ready_count) == (2, 2)
+    reader.ack()
+    queue.remove_consumer(reader)
+    queue.purge()
+    stand.change(x_non_destructive=None)
+    consumers = [RecordingConsumer(queue) for _ in range(2)]
+    for consumer in consumers:
+        queue.add_consumer(consumer)
+    put(queue, 2)
+    stand.turn.run()
+    assert [len(consumer.bodies) for consumer in consumers] == [2, 0]
+    assert queue.ready_count == 0

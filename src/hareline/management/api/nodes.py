@@ -433,7 +433,7 @@ async def _memory(call: Call) -> dict[str, Any]:
             for queue in list(vhost.queues.values()):
                 await share.pause()
                 size = min(queue_facts(queue, deliveries=deliveries).memory, left)
-                queues[_QUEUE_MEMORY[type_of(queue)]] += size
+                queues[_QUEUE_MEMORY[type_of(queue.arguments)]] += size
                 left -= size
     return {
         "strategy": "rss",

@@ -200,7 +200,7 @@ def _effect_json(record: PolicyRecord, queue: Queue, effect: Effect) -> dict[str
     in_force = shown(effect.applied)
     return {
         "name": queue.name,
-        "type": type_of(queue),
+        "type": type_of(queue.arguments),
         "decides": record in deciding,
         "policy": in_force["policy"],
         "operator_policy": in_force["operator_policy"],

@@ -125,7 +125,7 @@ class Queues:
         row: dict[str, Any] = {
             "name": queue.name,
             "vhost": vhost.name,
-            "type": type_of(queue),
+            "type": type_of(queue.arguments),
             "durable": queue.is_durable,
             "auto_delete": queue.is_auto_delete,
             "exclusive": queue.owner is not None,
@@ -213,7 +213,7 @@ class Queues:
             "durable": lambda place: place[1].is_durable,
             "auto_delete": lambda place: place[1].is_auto_delete,
             "exclusive": lambda place: place[1].owner is not None,
-            "type": lambda place: type_of(place[1]),
+            "type": lambda place: type_of(place[1].arguments),
             "state": lambda place: "paused" if place[1].is_paused else "running",
             "consumers": lambda place: place[1].consumer_count,
             "consumer_capacity": capacity,
@@ -286,7 +286,7 @@ async def _queues(call: Call, vhosts: list[VirtualHost]) -> Response:
         queues.describe,
         name_of=lambda place: place[1].name,
         keys=queues.keys(),
-        wanted=None if kind is None else lambda place: type_of(place[1]) == kind,
+        wanted=None if kind is None else lambda place: type_of(place[1].arguments) == kind,
     )
 
 

@@ -38,7 +38,7 @@ Input = Literal[
     "integer", "duration_ms", "bytes", "text", "choice", "flag", "number", "list", "json"
 ]
 #: The part of a living queue that follows a change. "consumers": nothing has to, since it is looked
-#: at when a consumer comes.
+#: at when a consumer comes. "kind": it can follow only while nothing is in it and no one consumes.
 Live = Literal[
     "limits",
     "times",
@@ -49,6 +49,8 @@ Live = Literal[
     "consumers",
     "consumer-rules",
     "hold",
+    "order",
+    "kind",
 ]
 
 DEFAULT_QUEUE_TYPE: Final = "classic"
@@ -422,33 +424,38 @@ class QueueArguments:
     max_priority: int | None = _by(Argument("x-max-priority", read.priority, _CLASSIC, _ORDER,
         "Priorities (RabbitMQ)", 10,
         "The highest priority; messages of a higher one are delivered first.",
-        page="queue-types#priority", is_ordering=True))
+        page="queue-types#priority", is_ordering=True, live="order",
+        policy=PolicyKey("maximum priority", read.priority, "smaller", is_ours=True)))
     #: Qpid's: this many levels centred on 4, absent is 4.
     priorities: int | None = _by(Argument("x-qpid-priorities", _LEVELS, _CLASSIC, _ORDER,
         "Priorities (Qpid)", 10, "The number of levels, centred on priority 4.",
-        page="queue-types#priority", aliases=_also(_LEVELS, "priorities"), is_ordering=True))
+        page="queue-types#priority", aliases=_also(_LEVELS, "priorities"), is_ordering=True,
+        live="order"))
     default_priority: int | None = _by(Argument("x-default-priority", read.priority, _CLASSIC,
         _ORDER, "Default priority", 4, "The priority of messages that have none.",
-        page="queue-types#priority"))
+        page="queue-types#priority", live="order"))
     sort_key: str | None = _by(Argument("x-sort-key", read.filled_text, _CLASSIC, _ORDER,
         "Sort by header", "sequence", "Messages are delivered in the order of this header.",
-        page="queue-types#sorted", is_ordering=True,
+        page="queue-types#sorted", is_ordering=True, live="order",
         aliases=_also(read.filled_text, "qpid.queue_sort_key", "sortKey")))
     sort_order: Literal["asc", "desc"] | None = _by(Argument("x-sort-order",
         read.Choice({"asc": "the smallest first", "desc": "the greatest first"},
                     "invalid_sort_order"),
         _CLASSIC, _ORDER, "Sort order", "desc", "Smallest or greatest first.",
-        page="queue-types#sorted", needs=("sort_key", "sort_order_but_no_sort_key_defined")))
+        page="queue-types#sorted", live="order",
+        needs=("sort_key", "sort_order_but_no_sort_key_defined")))
     sort_type: Literal["string", "number"] | None = _by(Argument("x-sort-type",
         read.Choice({"string": "as text", "number": "as numbers"}, "invalid_sort_type"),
         _CLASSIC, _ORDER, "Compare as", "number", "How two values of the sort header are compared.",
-        page="queue-types#sorted", needs=("sort_key", "sort_type_but_no_sort_key_defined")))
+        page="queue-types#sorted", live="order",
+        needs=("sort_key", "sort_type_but_no_sort_key_defined")))
     last_value_key: str | None = _by(Argument("x-last-value-key", read.filled_text, _CLASSIC,
         _ORDER, "Last value by header", "symbol",
         "Of the messages with the same value of this header the queue keeps only the last.",
         page="queue-types#last-value",
         aliases=_also(read.filled_text, "qpid.last_value_queue_key", "lvqKey")
-        + _switch(read.qpid_last_value_switch, "qpid.last_value_queue"), is_ordering=True))
+        + _switch(read.qpid_last_value_switch, "qpid.last_value_queue"), is_ordering=True,
+        live="kind"))
 
     # ------------------------------------------------------------------------------------ to whom
     single_active_consumer: bool | None = _by(Argument("x-single-active-consumer", read.flag,
@@ -468,7 +475,8 @@ class QueueArguments:
     default_prefetch: int | None = _by(Argument("x-default-prefetch", read.natural, _ANY,
         _CONSUMERS, "Default prefetch", 100,
         "How much a consumer may hold unacknowledged if its client does not say; 0 is no limit.",
-        page="consumers#prefetch", live="consumers"))
+        page="consumers#prefetch", live="consumers",
+        policy=PolicyKey("default prefetch", read.natural, "operator", is_ours=True)))
     prefetch_profile: Literal["none", "activemq"] | None = _by(Argument("x-prefetch-profile",
         read.Choice({
             "none": "the default prefetch counts, for every kind of queue",
@@ -520,21 +528,22 @@ class QueueArguments:
     non_destructive: bool | None = _by(Argument("x-non-destructive", read.flag,
         _CLASSIC | _STREAM, _CONSUMERS, "Read without taking", True,
         "Each consumer gets every message, and none is removed by it.",
-        page="non-destructive-queues",
+        page="non-destructive-queues", live="kind",
         aliases=_also(read.qpid_flag, "qpid.ensure_nondestructive_consumers",
                    "ensureNondestructiveConsumers")))
     default_filters: tuple[DefaultFilter, ...] | None = _by(Argument("x-default-filters",
         read.default_filters, _ANY, _CONSUMERS, "Default filters",
         {"big": {"x-filter-jms-selector": ["size > 100"]}},
-        "Filters for consumers that bring none.", page="consumers#default-filters",
+        "Filters for consumers that bring none.", page="consumers#default-filters", live="kind",
         aliases=_also(read.default_filters, "qpid.default_filters", "defaultFilters")))
     no_local: bool | None = _by(Argument("no-local", read.qpid_truth, _ANY, _CONSUMERS,
         "No local", True, "Consumers do not get what their own connection publishes.",
-        page="consumers#arguments-of-basicconsume", aliases=_also(read.qpid_flag, "noLocal")))
+        page="consumers#arguments-of-basicconsume", live="consumers",
+        aliases=_also(read.qpid_flag, "noLocal")))
     #: A header. None with a type: JMSXGroupID, in that spelling or as JMSXGroupId.
     message_group_key: str | None = _by(Argument("x-message-group-key", read.filled_text, _QUEUES,
         _GROUPS, "Group by header", "JMSXGroupID",
-        "Messages with the same value of this header go to one consumer, in order.",
+        "Messages with the same value of this header go to one consumer, in order.", live="kind",
         aliases=_also(read.filled_text, "qpid.group_header_key", "messageGroupKeyOverride")))
     #: "standard" where a key was given and no type.
     message_group_type: Literal["none", "standard", "shared"] | None = _by(Argument(
@@ -544,13 +553,14 @@ class QueueArguments:
             "shared": "until none of its messages is unacknowledged",
         }, "invalid_message_group_type"),
         _QUEUES, _GROUPS, "Group type", "shared", "How long a group stays with its consumer.",
+        live="kind",
         aliases=_also(read.qpid_choice(
             {"NONE": "none", "STANDARD": "standard", "SHARED_GROUPS": "shared"},
             "invalid_message_group_type"), "messageGroupType")
         + _switch(read.qpid_shared_groups_switch, "qpid.shared_msg_group")))
     message_group_default: str | None = _by(Argument("x-message-group-default", read.filled_text,
         _QUEUES, _GROUPS, "Default group", "rest",
-        "The group of messages that have no value for the header.",
+        "The group of messages that have no value for the header.", live="kind",
         aliases=_also(read.filled_text, "qpid.default-message-group", "messageGroupDefaultGroup")))
 
     # ------------------------------------------------------------------------------ how it is kept

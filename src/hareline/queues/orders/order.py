@@ -100,6 +100,13 @@ class EntryOrder(metaclass=ABCMeta):
     def restore(self, entries: Iterable[QueueEntry]) -> None:
         """Put in entries that were taken or held, each at its own place."""
 
+    def adopt(self, entries: list[QueueEntry]) -> None:
+        """Put in the ready entries of another ordering, whose place this empty one takes.
+
+        Acquired ones may come back later with a rank, or without any: plain ``QueueEntry``.
+        """
+        self.restore(entries)
+
     @abstractmethod
     def discard(self, entry: QueueEntry) -> None:
         """An entry that stands here has just been settled: it no longer counts or comes out.

@@ -42,7 +42,15 @@ class PriorityOrder(PagedOrder):
     The level is read once, when an entry is added.
     """
 
-    __slots__ = ("_count", "_fifos", "_level_of", "_levels", "_levels_in_use", "_open_levels")
+    __slots__ = (
+        "_count",
+        "_fifos",
+        "_level_of",
+        "_levels",
+        "_levels_in_use",
+        "_open_levels",
+        "_ranks_anew",
+    )
 
     def __init__(self, levels: int, level_of: LevelOf) -> None:
         if not 1 <= levels <= LEVELS_MAX:
@@ -53,6 +61,7 @@ class PriorityOrder(PagedOrder):
         self._open_levels: list[Level | None] = [None] * levels
         self._levels_in_use = 0
         self._count = 0
+        self._ranks_anew = False  # what comes back may have a rank of another ordering
 
     @property
     def add(self) -> Callable[[RankedEntry], None]:
@@ -124,7 +133,10 @@ class PriorityOrder(PagedOrder):
 
     def restore(self, entries: Iterable[QueueEntry]) -> None:
         of_level: dict[int, list[QueueEntry]] = {}
+        ranks_anew = self._ranks_anew
         for entry in entries:
+            if ranks_anew and isinstance(entry, RankedEntry):
+                entry.rank = entry.offset
             level = self._level(entry)
             if level in of_level:
                 of_level[level].append(entry)
@@ -134,6 +146,10 @@ class PriorityOrder(PagedOrder):
             self._fifo(level).restore(some)
             self._levels_in_use |= 1 << level
             self._count += len(some)
+
+    def adopt(self, entries: list[QueueEntry]) -> None:
+        self._ranks_anew = True
+        self.restore(entries)
 
     def discard(self, entry: QueueEntry) -> None:
         level = self._level(entry)
@@ -157,7 +173,9 @@ class PriorityOrder(PagedOrder):
         rank: int = entry.rank
         if rank < _RANKED:
             level = self._level_of(entry.message)
-            rank = entry.rank = (self._levels - level) << _OFFSET_BITS | entry.offset
+            rank = (self._levels - level) << _OFFSET_BITS | entry.offset
+            if isinstance(entry, RankedEntry):  # a plain one of an earlier ordering has no room
+                entry.rank = rank
         return rank
 
     def __len__(self) -> int:

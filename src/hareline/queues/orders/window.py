@@ -93,9 +93,7 @@ class Paging(PagingPort):
         self._content_store = content_store
         self._read_back = ReadBack(queue, environment, content_store)
         self.contents = self._read_back.contents
-        self._order = order
-        self._order_add = order.add
-        self._paged_order = order.paged
+        self.set_order(order)
         self._last_offset = 0  # of the queue, at the last step
         # (ticket, offset): when this ticket is durable, all entries before that offset are
         self._marks: deque[tuple[int, int]] = deque()
@@ -108,6 +106,12 @@ class Paging(PagingPort):
         self._watched: deque[QueueEntry] = deque()
         self._watched_bytes = 0
         self.has_stored = False
+
+    def set_order(self, order: EntryOrder) -> None:
+        """Page the entries of this ordering from now on; the one before has no pages."""
+        self._order = order
+        self._order_add = order.add
+        self._paged_order = order.paged
 
     @property
     def add(self) -> Callable[[QueueEntry], None] | None:

@@ -12,6 +12,7 @@ from hareline.queues.declare.arguments import parse_queue_arguments
 from hareline.queues.orders.priority import PriorityOrder
 from hareline.queues.queue import Queue
 from hareline.server.known_queues import known_queues
+from hareline.storage.administration import PolicyRecord
 from hareline.storage.definitions.schema import FILE_NAME
 from hareline.storage.definitions.sqlite import SqliteDefinitions
 from hareline.storage.recovery.queue_contents import KnownQueue
@@ -87,6 +88,16 @@ class TestKnownQueues:
         self, definitions: SqliteDefinitions, arguments: dict[str, object], *, is_loaded: bool
     ) -> None:
         assert self.known(definitions, **arguments).is_loaded is is_loaded
+
+    @pytest.mark.row("C5")
+    def test_levels_that_a_policy_gives_are_known(self, definitions: SqliteDefinitions) -> None:
+        for name, pattern in (("bad", "("), ("p", "^q$")):
+            definitions.administration.put(
+                PolicyRecord("/", False, name, pattern, "all", 0, {"max-priority": 3})
+            )
+        level_of = self.known(definitions).level_of
+        assert level_of is not None
+        assert level_of(make_message(priority=2).property_octets) == 2
 
     def test_arguments_that_are_not_taken_any_more_are_no_error_yet(
         self, definitions: SqliteDefinitions

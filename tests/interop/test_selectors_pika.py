@@ -325,3 +325,17 @@ def test_a_cancelled_selector_leaves_nothing_behind(
         assert get_all(channel, name) == [b"b1", b"r1", b"g1", b"r2", b"b2"]
     finally:
         channel.queue_delete(name)
+
+
+@pytest.mark.row("E30")
+def test_a_consumer_for_urgent_messages_leaves_the_others_to_the_rest(
+    connection: pika.BlockingConnection, channel: BlockingChannel, declare: Declare
+) -> None:
+    queue = declare(x_max_priority=9)
+    urgent = Inbox(connection, queue, arguments={"x-min-priority": 5})
+    for priority in (1, 7, 2, 5):
+        put(channel, queue, b"%d" % priority, priority=priority)
+    put(channel, queue, b"none")
+    urgent.wait(b"7", b"5")
+    rest = Inbox(connection, queue)
+    rest.wait(b"2", b"1", b"none")

@@ -34,6 +34,7 @@ from hareline.queues.declare.readers import (
     quoted,
     type_name,
 )
+from hareline.queues.declare.readers import priority as message_priority
 from hareline.queues.declare.table import DEFAULT_QUEUE_TYPE, QueueArguments
 from hareline.selectors.error import SelectorError
 from hareline.selectors.selector import Selector, compile_selector
@@ -43,6 +44,7 @@ CANCEL_ON_FAILOVER: Final = "x-cancel-on-ha-failover"  # means nothing where no 
 PREFETCH_COUNT: Final = "x-prefetch-count"
 PREFETCH_REFILL: Final = "x-prefetch-refill"
 TIMEOUT: Final = "x-consumer-timeout"
+MIN_PRIORITY: Final = "x-min-priority"
 SELECTOR: Final = "x-filter-jms-selector"
 NO_LOCAL: Final = "x-qpid-no-local"
 NO_CONSUME: Final = "x-filter-no-consume"  # Broker-J
@@ -54,7 +56,7 @@ STREAM_ARGUMENTS: Final = (STREAM_OFFSET, STREAM_FILTER, MATCH_UNFILTERED)
 KNOWN: Final = frozenset(
     (
         *(PRIORITY, CANCEL_ON_FAILOVER, PREFETCH_COUNT, PREFETCH_REFILL, TIMEOUT),
-        *(SELECTOR, NO_LOCAL),
+        *(MIN_PRIORITY, SELECTOR, NO_LOCAL),
         *STREAM_ARGUMENTS,
     )
 )
@@ -120,7 +122,9 @@ def read_consumer_arguments(
     refill_percent = read(PREFETCH_REFILL, percent) or PERCENT_MAX
     timeout_ms = read(TIMEOUT, expiry_ms)
     _check_queue_type(arguments, queue_arguments, place)
-    selector = consumer_selector(arguments, queue_arguments, place)
+    selector = consumer_selector(
+        arguments, queue_arguments, place, min_priority=read(MIN_PRIORITY, message_priority) or 0
+    )
     is_no_local = bool(read(NO_LOCAL, qpid_truth))
     wants_to_browse = bool(read(NO_CONSUME, flag)) | bool(read(BROWSE, flag))
     closes_at_end = bool(read(AUTO_CLOSE, flag))
@@ -213,12 +217,16 @@ def _check_queue_type(
 
 
 def consumer_selector(
-    arguments: Mapping[str, object], queue_arguments: QueueArguments, place: str
+    arguments: Mapping[str, object],
+    queue_arguments: QueueArguments,
+    place: str,
+    *,
+    min_priority: int = 0,
 ) -> Selector | None:
     """The conjunction of the consumer's own selector and its queue's default ones; None for none.
 
     ``place`` is how a refusal names the queue. With no ``arguments`` it is what basic.get is
-    subject to.
+    subject to. ``min_priority``: of messages; one without a priority has 0.
     """
     own = arguments.get(SELECTOR)
     if own is not None and not isinstance(own, str):
@@ -226,6 +234,8 @@ def consumer_selector(
     texts = [own] if own is not None and own.strip() else []
     if texts:
         _compiled(texts[0], place)  # alone first, so that a refusal quotes what the client wrote
+    if min_priority:
+        texts.append(f"JMSPriority >= {min_priority}")
     texts = list(dict.fromkeys(texts + inherited_filters(arguments, queue_arguments, SELECTOR)))
     if len(texts) > 1:
         return _compiled(" AND ".join(f"({text})" for text in texts), place)

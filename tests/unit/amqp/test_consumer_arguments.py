@@ -130,6 +130,7 @@ def test_a_refill_is_a_percentage(value: int) -> None:
         ("x-prefetch-refill", 0, "{value_zero,0}"),
         ("x-prefetch-refill", -50, "{value_negative,-50}"),
         ("x-prefetch-refill", 101, "{max_value_exceeded,101}"),
+        ("x-min-priority", 256, "{max_value_exceeded,256}"),
         (SELECTOR, 1, "expected a string"),
         (SELECTOR, b"a = 1", "expected a string"),
     ],
@@ -175,6 +176,22 @@ def test_arguments_of_streams_are_for_streams(name: str, asked: ConsumerArgument
     )
     stream = QueueArguments(raw={}, queue_type="stream")
     assert read({name: "first"}, stream) == asked
+
+
+def test_a_lowest_priority_holds_beside_every_selector() -> None:
+    queue = with_filters(DefaultFilter("red", SELECTOR, "colour = 'red'"))
+    selector = read({"x-min-priority": 5, SELECTOR: "size = 2 OR size = 3"}, queue).selector
+    assert selector is not None
+    for priority, size, colour, is_taken in (
+        (5, 3, "red", True),
+        (4, 3, "red", False),
+        (None, 2, "red", False),
+        (9, 4, "red", False),
+        (9, 2, "blue", False),
+    ):
+        headers = Table({"size": size, "colour": colour})
+        assert selector.matches(make_message(priority=priority, headers=headers)) is is_taken
+    assert read({"x-min-priority": 0}).selector is None
 
 
 # --------------------------------------------------------------------------- what a queue adds

@@ -2,9 +2,9 @@
 
 Read by ``write_features``. Tests are marked with the ids (``@pytest.mark.row("A12")``): A is what
 Qpid Broker-J's queues do, B ActiveMQ's prefetch, C ActiveMQ's priorities, D how Qpid's clients
-acknowledge and deliver, M what the JMS clients of Qpid and RabbitMQ cannot do without, S what they
-are better off with. ``page`` is a file in docs/, ``note`` says what a test of this broker cannot
-show yet, or ever. A row without a test needs a note.
+acknowledge and deliver, E what xmlBlaster's queues do, M what the JMS clients of Qpid and RabbitMQ
+cannot do without, S what they are better off with. ``page`` is a file in docs/, ``note`` says what
+a test of this broker cannot show yet, or ever. A row without a test needs a note.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ SECTIONS: Final = {
     "B": "Prefetch, as in ActiveMQ",
     "C": "Priorities, as in ActiveMQ",
     "D": "Acknowledgement and delivery modes of Qpid's clients",
+    "E": "Queues, as in xmlBlaster",
     "M": "What JMS clients cannot do without",
     "S": "What JMS clients are better off with",
 }
@@ -173,6 +174,44 @@ FEATURES: Final = (
             DELIVERY, _CLIENT),
     Feature("D11", "Prefetch 500, with deliveries paused and resumed by the client",
             "`channel.flow`", DELIVERY),
+
+    Feature("E2", "Bounded queues in an order: to put a message in and take it out costs little at "
+            "any depth", "`x-sort-key`, `x-max-priority`", TYPES,
+            "the time is measured by `python -m benchmarks.micro orderings`"),
+    Feature("E3", "Priorities 0 to 9, of which 5 is that of a message without one",
+            "`x-max-priority` = 9, `x-default-priority` = 5", TYPES),
+    Feature("E4", "The order is that of priority, then of arrival, by a number that only grows and "
+            "never by the clock", "", TYPES),
+    Feature("E5", "Bounded by messages and by octets", "`x-max-length`, `x-max-length-bytes`",
+            LIMITS),
+    Feature("E6", "At the limit: a dead message, an error, the oldest or the newest dropped, or "
+            "the publisher waits", "`x-overflow`", LIMITS),
+    Feature("E7", "What fails too often is a dead message, and so is what a deleted queue held",
+            "`x-delivery-limit`, `alternateBinding`", "dead-letters.md"),
+    Feature("E12", "A queue with one consumer at most", "`x-max-consumers`", DELIVERY),
+    Feature("E14", "One order over all that a subscription by pattern brings",
+            "`queue.bind` to a topic exchange", EXCHANGES),
+    Feature("E15", "A span of life for messages and for queues", "`x-message-ttl`, `x-expires`",
+            TIME),
+    Feature("E16", "Limits of any size, such as 1,600 messages and 4,000,000 octets",
+            "`x-max-length`, `x-max-length-bytes`", LIMITS),
+    Feature("E17", "A client that does not answer is found, and what it had comes back",
+            "`heartbeat` of `connection.tune`", "limits.md"),
+    Feature("E22", "Delivery by CORBA, e-mail or XML-RPC", "", "http-api.md",
+            "none of these, as they are not AMQP; a program that consumes can call what it likes"),
+    Feature("E23", "A client can check who delivers to it", "TLS", "tls.md"),
+    Feature("E24", "One way: delivered without an acknowledgement", "`basic.consume` with "
+            "`no_ack`", DELIVERY),
+    Feature("E25", "No thread for a queue or a consumer", "", "performance.md"),
+    Feature("E26", "How often a message came back is shown, and kept over a restart",
+            "header `x-delivery-count`", "dead-letters.md"),
+    Feature("E27", "A deep queue leaves memory, and comes back in order",
+            "`x-overflow` = `flow-to-disk`", "paging.md",
+            "no marks of 70 % and 30 %: a window of messages stays, whatever the depth"),
+    Feature("E28", "Every setting by file, by environment and by flag; those that change without a "
+            "restart say so", "SIGHUP", SETTINGS),
+    Feature("E30", "Urgent messages have consumers of their own", "`x-min-priority`", DELIVERY,
+            "xmlBlaster's rules by the state of a connection are not there"),
 
     Feature("M1", "Qpid's client asks for AMQP 0-10 first; the answer is our protocol header and "
             "the end of the connection, at once", "protocol header `AMQP` 1 1 0 10", JMS),

@@ -229,6 +229,8 @@ def test_restoring_one_by_one_keeps_the_order(ordering: Ordering, count: int) ->
 
 
 @pytest.mark.parametrize("batch", [1, 7, 512])
+@pytest.mark.row("E2")
+@pytest.mark.row("E4")
 def test_many_entries_are_taken_in_order_whatever_the_size_of_the_batches(
     ordering: Ordering, batch: int
 ) -> None:

@@ -272,6 +272,7 @@ def test_deaths_of_all_kinds_are_listed_the_latest_first(
     ]
 
 
+@pytest.mark.row("E7")
 def test_a_delivery_limit_ends_in_the_dead_letter_queue(
     name: str, channel: BlockingChannel
 ) -> None:
@@ -293,6 +294,7 @@ def test_a_delivery_limit_ends_in_the_dead_letter_queue(
     assert "x-delivery-count" not in headers
 
 
+@pytest.mark.row("E7")
 def test_what_a_deleted_queue_held_goes_to_its_alternate_binding(
     name: str, channel: BlockingChannel
 ) -> None:

@@ -31,6 +31,8 @@ ON_ITS_WAY = 64
 
 
 @pytest.mark.row("A20", "A22")
+@pytest.mark.row("E5")
+@pytest.mark.row("E6")
 def test_the_oldest_are_dropped_and_dead_lettered(
     channel: BlockingChannel, queue: str, name: str
 ) -> None:
@@ -47,6 +49,8 @@ def test_the_oldest_are_dropped_and_dead_lettered(
 
 
 @pytest.mark.row("A20")
+@pytest.mark.row("E5")
+@pytest.mark.row("E16")
 def test_octets_are_a_limit_too(channel: BlockingChannel, name: str) -> None:
     declare(channel, name, x_max_length_bytes=10)
     publish(channel, name, b"aaaa", b"bbbb", b"cccc", b"x" * 11)
@@ -81,6 +85,7 @@ def test_a_limit_without_a_policy_by_qpid_s_name_drops_nothing(
 
 
 @pytest.mark.row("A25")
+@pytest.mark.row("E6")
 def test_a_refused_publish_is_nacked_and_the_next_one_may_be_taken(
     channel: BlockingChannel, name: str
 ) -> None:
@@ -179,6 +184,7 @@ def test_a_mandatory_publish_under_confirms_that_is_refused_is_nacked_and_not_re
 
 
 @pytest.mark.row("A25")
+@pytest.mark.row("E6")
 def test_refused_messages_are_dead_lettered(
     channel: BlockingChannel, queue: str, name: str
 ) -> None:
@@ -219,6 +225,7 @@ def test_a_commit_with_a_refused_publish_is_partial(
 
 
 @pytest.mark.row("A23")
+@pytest.mark.row("E6")
 def test_a_publisher_is_blocked_and_unblocked(
     broker: BrokerUnderTest, connect: PikaConnect, channel: BlockingChannel, name: str
 ) -> None:

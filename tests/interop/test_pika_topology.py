@@ -34,6 +34,7 @@ from .conftest import PikaConnect
         ("topic", ["#", "*", "", "a"], "", ["#", ""]),  # the empty key has no word
     ],
 )
+@pytest.mark.row("E14")
 def test_exchange_routes_by_its_type(
     channel: BlockingChannel,
     name: str,
@@ -289,6 +290,7 @@ def test_blocked_capability_and_extensions_are_advertised(
 
 
 @pytest.mark.acceptance
+@pytest.mark.row("E17")
 def test_silent_peer_is_dropped_after_missed_heartbeats(
     connect: PikaConnect, channel: BlockingChannel, connection: pika.BlockingConnection, name: str
 ) -> None:

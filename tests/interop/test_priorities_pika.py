@@ -55,6 +55,7 @@ def priorities_of(bodies: list[bytes]) -> list[int | None]:
 
 
 @pytest.mark.row("A4")
+@pytest.mark.row("E4")
 def test_the_highest_priority_is_next_and_equal_ones_as_they_came(
     channel: BlockingChannel,
 ) -> None:
@@ -105,6 +106,7 @@ def test_expedited_comes_before_normal_and_their_gradations_hold_too(
 @needs_hareline
 @pytest.mark.parametrize("arguments", [{"x_max_priority": 9}, {"x_qpid_priorities": 10}])
 @pytest.mark.parametrize("default", [0, 6, 9])
+@pytest.mark.row("E3")
 def test_what_a_missing_priority_means_can_be_said(
     channel: BlockingChannel, arguments: dict[str, Any], default: int
 ) -> None:

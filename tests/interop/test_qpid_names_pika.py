@@ -227,6 +227,7 @@ def test_none_keeps_all(
 @pytest.mark.parametrize(
     "policy", [{"x-overflow": "flow-to-disk"}, *policies("flow_to_disk", "FLOW_TO_DISK")]
 )
+@pytest.mark.row("E27")
 def test_flow_to_disk_bounds_nothing_and_gives_all_back_in_order(
     channel: BlockingChannel, depth: dict[str, int], policy: dict[str, str]
 ) -> None:

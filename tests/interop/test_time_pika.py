@@ -59,6 +59,7 @@ def bodies(received: list[tuple[Any, pika.BasicProperties, bytes]]) -> list[byte
 
 
 @pytest.mark.parametrize("is_own", [True, False])
+@pytest.mark.row("E15")
 def test_an_expired_message_is_dead_lettered_at_its_time(
     channel: BlockingChannel, queue: str, is_own: bool
 ) -> None:
@@ -190,6 +191,7 @@ def test_held_messages_are_overtaken_and_come_at_their_time(
 
 
 @pytest.mark.acceptance
+@pytest.mark.row("E15")
 def test_an_unused_queue_is_deleted_and_one_with_a_consumer_is_not(
     connection: pika.BlockingConnection, channel: BlockingChannel, name: str
 ) -> None:

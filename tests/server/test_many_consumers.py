@@ -77,6 +77,7 @@ def consumer_count(client: RawClient) -> int:
 
 @pytest.mark.acceptance
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+@pytest.mark.row("E25")
 def test_ten_thousand_come_and_go_and_nobody_else_waits(
     daemon: BrokerProcess, client: RawClient, kind: Kind
 ) -> None:

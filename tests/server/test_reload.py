@@ -192,6 +192,7 @@ def test_new_limits_count_for_new_connections(reload: Reload, client: Connect) -
     assert client().log_in().channel_max == 7
 
 
+@pytest.mark.row("E28")
 def test_a_smaller_message_limit_counts_at_once(reload: Reload, client: Connect) -> None:
     reload(FILE.replace('"1MiB"', "1000"))
     raw = client().open()

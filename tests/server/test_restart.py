@@ -303,6 +303,7 @@ class TestRedelivered:
 
     @pytest.mark.acceptance
     @both
+    @pytest.mark.row("E26")
     def test_deliveries_are_counted_across_restarts(
         self, daemon: BrokerProcess, restart: Restart
     ) -> None:

@@ -157,6 +157,7 @@ def test_a_client_whose_certificate_is_revoked_meanwhile_is_refused(
     assert reasons[0]["reason"] == "the client's certificate is not accepted: certificate revoked"
 
 
+@pytest.mark.row("E23")
 def test_a_client_is_shown_the_certificate_of_its_name(
     start_daemon: StartDaemon, files: Files
 ) -> None:

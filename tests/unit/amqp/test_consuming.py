@@ -58,6 +58,7 @@ def test_more_addresses_than_are_remembered_are_still_right(
     assert [one.method.routing_key for one in deliveries(peer)] == keys
 
 
+@pytest.mark.row("E24")
 def test_no_ack_deliveries_are_settled_at_once(broker: SteppedBroker, peer: Peer) -> None:
     peer.declare("q")
     peer.fill("q", *numbered(3))

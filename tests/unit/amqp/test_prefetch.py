@@ -515,6 +515,7 @@ def test_a_consumer_inherits_the_selector_of_its_queue(peer: Peer) -> None:
 # ----------------------------------------------------------------------- limits of a queue
 
 
+@pytest.mark.row("E12")
 def test_a_queue_may_have_a_maximum_of_consumers(broker: SteppedBroker, peer: Peer) -> None:
     peer.declare("q", arguments=Table({"x-max-consumers": 2}))
     peer.subscribe("q", "a")

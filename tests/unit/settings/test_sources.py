@@ -41,6 +41,7 @@ def test_without_file_environment_and_flags_the_defaults_hold() -> None:
     assert load_settings(None, {}) == Settings()
 
 
+@pytest.mark.row("E28")
 def test_a_flag_outweighs_a_variable_which_outweighs_the_file(tmp_path: Path) -> None:
     path = _file(tmp_path, "[listener]\nport = 1\nbacklog = 1\nbind = '::1'\n")
     environ = {"HARELINE_LISTENER__PORT": "2", "HARELINE_LISTENER__BACKLOG": "2"}

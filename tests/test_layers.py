@@ -19,6 +19,9 @@ PACKAGE = Path(__file__).resolve().parent.parent / "src" / "hareline"
 
 EVERYTHING = ("*",)
 
+# What everything may import: numbers of the protocol, and our version.
+LEAVES = ("wire.constants", "__version__")
+
 # Importer (the longest name that fits counts) -> what of ours it may import.
 OURS: dict[str, tuple[str, ...]] = {
     "__init__": (),
@@ -245,7 +248,7 @@ def _objection(module: str, imported: str) -> str | None:
     if _is_hot(module) and top in NOT_IN_HOT:
         return f"{top} on the path of every message"
     if top == "hareline":
-        allowed = ours == EVERYTHING or rest == "__version__" or _is_within(rest, ours)
+        allowed = ours == EVERYTHING or _is_within(rest, (*LEAVES, *ours))
         return None if allowed else "above it or beside it"
     if top == "asyncio":
         return None if _is_within(module, MAY_USE_ASYNCIO) else "asyncio has its place"

@@ -26,7 +26,7 @@ from hareline.queues.books import QueueBooks, Wires
 from hareline.queues.core import pages
 from hareline.queues.core.credit import CreditWindow
 from hareline.queues.core.entry import SETTLED
-from hareline.queues.dispatch.reading import OFFSET_HEADER
+from hareline.queues.core.start_position import STREAM_OFFSET
 from hareline.queues.orders import fifo, log_columns, log_order, log_pages, read_back
 from hareline.queues.orders import window as paging
 from hareline.queues.orders.log_order import LogOrder
@@ -333,7 +333,7 @@ class PagedReadingModel(ReadingModel):
         for entry in self.queue.lane.ready_entries() if hasattr(self, "queue") else ():
             assert entry.message.body == self.sent[entry.offset]
             if not self.is_browsed:
-                assert entry.message.header(OFFSET_HEADER) == entry.offset
+                assert entry.message.header(STREAM_OFFSET) == entry.offset
 
     @invariant()
     def a_log_says_where_everything_is(self) -> None:

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from hareline.message import UNWRITTEN
-from hareline.queues.core.start_position import FIRST, StartPosition
-from hareline.queues.dispatch.reading import OFFSET_HEADER
+from hareline.queues.core.start_position import FIRST, STREAM_OFFSET, StartPosition
 from hareline.queues.orders.log_order import LogOrder
 from hareline.queues.queue import Queue
 from hareline.storage.definitions.sqlite import SqliteDefinitions
@@ -79,7 +78,7 @@ class Lives:
         reader.ack()
         found = []
         for message in shown:
-            offset = message.header(OFFSET_HEADER)
+            offset = message.header(STREAM_OFFSET)
             assert isinstance(offset, int)
             found.append((offset, message.body))
         return found

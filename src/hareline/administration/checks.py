@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import Final, Literal
 
 from hareline.errors import HarelineError
+from hareline.wire.constants import SHORTSTR_MAX_OCTETS
 
-NAME_MAX_OCTETS: Final = 255
 DEPTH_MAX: Final = 100  # of JSON: what walks through it calls itself, and so do encoders
 _NUMBER_MAX: Final = 1 << 63
 _TEXT_MAX: Final = 200
@@ -47,8 +47,8 @@ def check_name(kind: str, name: str) -> None:
         raise bad_request(f"a {kind} needs a name")
     if not is_unicode(name):
         raise bad_request(f"the name of a {kind} is not UTF-8")
-    if len(name.encode()) > NAME_MAX_OCTETS:
-        raise bad_request(f"the name of a {kind} has {NAME_MAX_OCTETS} octets at most")
+    if len(name.encode()) > SHORTSTR_MAX_OCTETS:
+        raise bad_request(f"the name of a {kind} has {SHORTSTR_MAX_OCTETS} octets at most")
 
 
 def is_shallow(value: object) -> bool:

@@ -18,7 +18,6 @@ from hareline.administration.administration import Administration
 from hareline.administration.changes import INTERNAL
 from hareline.administration.checks import (
     DEPTH_MAX,
-    NAME_MAX_OCTETS,
     AdministrationError,
     bad_request,
     is_shallow,
@@ -38,6 +37,7 @@ from hareline.broker.vhost import VirtualHost
 from hareline.errors import AmqpError, StoreError
 from hareline.events import Report
 from hareline.octets import restored, with_texts
+from hareline.wire.constants import SHORTSTR_MAX_OCTETS
 
 WORK_PER_STEP: Final = 20  # items, some 3 ms
 _HASHING: Final = WORK_PER_STEP  # work: a password is hashed for SCRAM too
@@ -352,13 +352,13 @@ def _short_text(item: Item, name: str) -> str:
     """A name or a key, which has to fit into a short string of AMQP."""
     text = _text(item, name)
     if _is_long(text):
-        raise bad_request(f"{name}: longer than {NAME_MAX_OCTETS} octets")
+        raise bad_request(f"{name}: longer than {SHORTSTR_MAX_OCTETS} octets")
     return text
 
 
 def _is_long(text: str) -> bool:
     """Raises ValueError for half a character, which no name can hold."""
-    return len(text.encode("utf-8", "surrogateescape")) > NAME_MAX_OCTETS
+    return len(text.encode("utf-8", "surrogateescape")) > SHORTSTR_MAX_OCTETS
 
 
 def _text_or_none(item: Item, name: str) -> str | None:
@@ -414,7 +414,8 @@ def _check_value(name: str, value: object) -> None:
         for key, each in value.items():
             if _is_long(key):
                 raise bad_request(
-                    f"arguments: the name '{key[:40]}...' is longer than {NAME_MAX_OCTETS} octets"
+                    f"arguments: the name '{key[:40]}...' is longer than "
+                    f"{SHORTSTR_MAX_OCTETS} octets"
                 )
             _check_value(key, each)
     elif isinstance(value, list):

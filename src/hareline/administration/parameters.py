@@ -13,7 +13,6 @@ from typing import Any, Final
 
 from hareline.administration.changes import INTERNAL, Changes
 from hareline.administration.checks import (
-    NAME_MAX_OCTETS,
     AdministrationError,
     bad_request,
     check_name,
@@ -24,6 +23,7 @@ from hareline.administration.origins import Origins
 from hareline.administration.vhosts import Vhosts
 from hareline.amqp.context import Context
 from hareline.storage.administration import GlobalParameterRecord, ParameterRecord
+from hareline.wire.constants import SHORTSTR_MAX_OCTETS
 
 VHOST_LIMITS: Final = "vhost-limits"
 LIMITS_NAME: Final = "limits"
@@ -186,7 +186,7 @@ class ClusterName:
     def apply(self) -> None:
         """Put the name in ``context.identity`` that was set, or the default."""
         given = self._parameters.global_value(CLUSTER_NAME)
-        is_set = isinstance(given, str) and 0 < len(given.encode("utf-8")) <= NAME_MAX_OCTETS
+        is_set = isinstance(given, str) and 0 < len(given.encode("utf-8")) <= SHORTSTR_MAX_OCTETS
         name = str(given) if is_set and not self._origins.names_cluster else self._default
         if name != self._context.identity.cluster_name:
             self._context.identity = replace(self._context.identity, cluster_name=name)

@@ -13,6 +13,7 @@ from functools import partial
 from typing import Final, TypeVar
 
 from hareline.amqp.client import RABBITMQ, Dialect
+from hareline.broker.filtered_exchange import NO_LOCAL
 from hareline.broker.making import is_non_destructive
 from hareline.errors import InvalidSelector, NotImplementedMethod, PreconditionFailed
 from hareline.queues.core.start_position import (
@@ -24,6 +25,7 @@ from hareline.queues.core.start_position import (
     read_start,
 )
 from hareline.queues.declare.readers import (
+    SELECTOR,
     InvalidValue,
     any_integer,
     expiry_ms,
@@ -45,8 +47,6 @@ PREFETCH_COUNT: Final = "x-prefetch-count"
 PREFETCH_REFILL: Final = "x-prefetch-refill"
 TIMEOUT: Final = "x-consumer-timeout"
 MIN_PRIORITY: Final = "x-min-priority"
-SELECTOR: Final = "x-filter-jms-selector"
-NO_LOCAL: Final = "x-qpid-no-local"
 NO_CONSUME: Final = "x-filter-no-consume"  # Broker-J
 BROWSE: Final = "x-browse"
 AUTO_CLOSE: Final = "x-filter-auto-close"  # Broker-J

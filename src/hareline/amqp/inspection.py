@@ -18,7 +18,12 @@ from hareline.clock import Clock
 from hareline.errors import PreconditionFailed
 from hareline.message import TRANSIENT, UNWRITTEN, BlindAddress, Message
 from hareline.queues.policies.expiry import expires_at_ms
-from hareline.wire.constants import FLAG_CONTENT_ENCODING, FLAG_CONTENT_TYPE, FLAG_HEADERS
+from hareline.wire.constants import (
+    FLAG_CONTENT_ENCODING,
+    FLAG_CONTENT_TYPE,
+    FLAG_HEADERS,
+    SHORTSTR_MAX_OCTETS,
+)
 from hareline.wire.plain_properties import COPIES, NUMBER, PRODUCER_MARK, plain_expiration, walk
 from hareline.wire.properties import (
     decode_delivery_mode,
@@ -31,7 +36,6 @@ from hareline.wire.table import Table, Timestamp, kind_of, type_name
 
 PRODUCER_ID: Final = "x-producer-id"
 PRODUCER_SEQUENCE: Final = "x-producer-seq"
-PRODUCER_ID_MAX_OCTETS: Final = 255
 
 _CONTENT_TYPE: Final = FLAG_CONTENT_TYPE >> 8  # in the first octet of the flags
 _HEADERS: Final = FLAG_HEADERS >> 8
@@ -105,9 +109,9 @@ def _checked_id(value: object) -> bytes:
     octets = value.encode("utf-8", "surrogateescape")
     if not octets:
         raise PreconditionFailed(f"header '{PRODUCER_ID}' must not be empty")
-    if len(octets) > PRODUCER_ID_MAX_OCTETS:
+    if len(octets) > SHORTSTR_MAX_OCTETS:
         raise PreconditionFailed(
-            f"header '{PRODUCER_ID}' has {len(octets)} octets, at most {PRODUCER_ID_MAX_OCTETS} "
+            f"header '{PRODUCER_ID}' has {len(octets)} octets, at most {SHORTSTR_MAX_OCTETS} "
             "are allowed"
         )
     return octets

@@ -16,6 +16,7 @@ from typing import Any, Final
 from hareline.auth.scopes import SCOPES_MAX, ScopeGrants, tags_of
 from hareline.auth.signing_keys import SigningKey, SigningKeys
 from hareline.auth.users import User
+from hareline.wire.constants import SHORTSTR_MAX_OCTETS
 
 #: Where the name of the user is looked for, behind what is configured (RabbitMQ).
 USERNAME_CLAIMS: Final = ("sub", "client_id")
@@ -24,7 +25,6 @@ BACKEND: Final = "oauth2"
 
 #: Where a requesting party token (UMA, Keycloak) has its scopes.
 _PARTY_SCOPES: Final = "authorization.permissions.scopes"
-NAME_MAX_OCTETS: Final = 255  # a short string of AMQP
 _QUOTED_MAX: Final = 64  # characters of names out of a token, in an error text
 
 
@@ -90,8 +90,8 @@ def _name_of(texts: Mapping[str, str], rules: TokenRules) -> str:
     """The first of the claims that may hold the user's name."""
     claims = (*rules.username_claims, *USERNAME_CLAIMS)
     name = next((texts[claim] for claim in claims if texts.get(claim)), UNKNOWN_NAME)
-    if len(name.encode()) > NAME_MAX_OCTETS:
-        raise ClaimRefused(f"its user name has more than {NAME_MAX_OCTETS} octets")
+    if len(name.encode()) > SHORTSTR_MAX_OCTETS:
+        raise ClaimRefused(f"its user name has more than {SHORTSTR_MAX_OCTETS} octets")
     return name
 
 

@@ -22,12 +22,12 @@ from hareline.broker.exchanges.exchange import Destination
 from hareline.errors import InvalidSelector
 from hareline.message import Message, Publisher
 from hareline.queues.core.ownership import is_own
+from hareline.queues.declare.readers import SELECTOR
 from hareline.queues.queue import Queue
 from hareline.selectors.error import SelectorError
 from hareline.selectors.selector import Selector, compile_selector
 
-SELECTOR_ARGUMENT: Final = "x-filter-jms-selector"
-NO_LOCAL_ARGUMENT: Final = "x-qpid-no-local"
+NO_LOCAL: Final = "x-qpid-no-local"
 
 
 class FilteredDestination:
@@ -69,7 +69,7 @@ def is_true(value: object) -> bool:
 def filtered(destination: Destination, arguments: Mapping[str, object]) -> Destination:
     """The destination of a binding with these arguments; raises InvalidSelector."""
     selector = selector_of(arguments)
-    is_no_local = is_true(arguments.get(NO_LOCAL_ARGUMENT)) or (
+    is_no_local = is_true(arguments.get(NO_LOCAL)) or (
         # no consumer of the queue would get its own messages, and they would gather there
         isinstance(destination, Queue)
         and destination.owner is not None
@@ -85,14 +85,14 @@ def selector_of(arguments: Mapping[str, object]) -> Selector | None:
 
     Raises InvalidSelector, which says what is wrong with it.
     """
-    text = arguments.get(SELECTOR_ARGUMENT)
+    text = arguments.get(SELECTOR)
     if text is None:
         return None
     if not isinstance(text, str):
-        raise InvalidSelector(f"invalid arg '{SELECTOR_ARGUMENT}': expected a string")
+        raise InvalidSelector(f"invalid arg '{SELECTOR}': expected a string")
     if not text.strip():
         return None
     try:
         return compile_selector(text)
     except SelectorError as error:
-        raise InvalidSelector(f"invalid arg '{SELECTOR_ARGUMENT}': {error}") from None
+        raise InvalidSelector(f"invalid arg '{SELECTOR}': {error}") from None

@@ -16,7 +16,6 @@ from hareline.broker.audit.queue import AuditedQueue
 from hareline.broker.delayed_exchange import DelayedExchange
 from hareline.broker.delayed_queues import DelayedSender, delay_queue_name
 from hareline.broker.exchanges.exchange import Route
-from hareline.broker.filtered_exchange import SELECTOR_ARGUMENT
 from hareline.queues.core.audit_recorder import AUDIT_STREAM
 from hareline.queues.core.consumer_book import LiveLimit, TakingOver
 from hareline.queues.core.environment import QueueEnvironment
@@ -25,6 +24,7 @@ from hareline.queues.core.kinds import NO_DELIVERY_LIMIT
 from hareline.queues.core.start_position import REPLAY_PERIOD
 from hareline.queues.dead_letters.dead_letters import DeadLetters
 from hareline.queues.dead_letters.targets import alternate_of, find_targets
+from hareline.queues.declare.readers import SELECTOR
 from hareline.queues.declare.table import (
     BY_FIELD,
     DEFAULT_OVERFLOW,
@@ -220,7 +220,7 @@ def live_limit_of(arguments: QueueArguments) -> LiveLimit | None:
 
 def _default_selector(arguments: QueueArguments) -> Selector | None:
     """The selectors of the default filters, for basic.get, which has no filters of its own."""
-    texts = _default_texts(arguments, SELECTOR_ARGUMENT)
+    texts = _default_texts(arguments, SELECTOR)
     return compile_selector(" AND ".join(f"({text})" for text in texts)) if texts else None
 
 

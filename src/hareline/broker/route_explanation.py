@@ -26,7 +26,7 @@ from hareline.broker.exchanges.exchange import Destination, Exchange
 from hareline.broker.exchanges.headers import comparable
 from hareline.broker.exchanges.jms_topic import JmsTopicExchange
 from hareline.broker.exchanges.random_choice import RandomExchange
-from hareline.broker.filtered_exchange import NO_LOCAL_ARGUMENT, FilteredDestination, filtered
+from hareline.broker.filtered_exchange import NO_LOCAL, FilteredDestination, filtered
 from hareline.broker.local_random_exchange import LocalRandomExchange
 from hareline.broker.vhost import VirtualHost
 from hareline.message import Message
@@ -379,7 +379,7 @@ def _filter_text(bound: FilteredDestination) -> str:
     if bound.selector is not None:
         parts.append(f"its selector {bound.selector.text}")
     if bound.is_no_local:
-        parts.append(f"{NO_LOCAL_ARGUMENT} (refuses only what its own connection publishes)")
+        parts.append(f"{NO_LOCAL} (refuses only what its own connection publishes)")
     return " and ".join(parts)
 
 

@@ -38,11 +38,11 @@ from hareline.queues.core.kinds import KEEPS_ALL, TAKEN
 from hareline.queues.queue import Queue
 from hareline.storage.interface import MessageStore
 from hareline.turn import Turn
+from hareline.wire.constants import SHORTSTR_MAX_OCTETS
 
 TRACE_EXCHANGE: Final = "amq.rabbitmq.trace"
 WAITING_BYTES_MAX: Final = 67_108_864
 ADDRESSES_MAX: Final = 8_192
-SHORT_STRING_MAX: Final = 255  # octets
 _INT32_MAX: Final = (1 << 31) - 1
 
 
@@ -231,7 +231,7 @@ class Firehose:
 
 def _short(key: str) -> str:
     """The key, or as much of it as a short string can have."""
-    octets = key.encode("utf-8", "surrogateescape")[:SHORT_STRING_MAX]
+    octets = key.encode("utf-8", "surrogateescape")[:SHORTSTR_MAX_OCTETS]
     return octets.decode("utf-8", "surrogateescape")
 
 

@@ -44,10 +44,10 @@ from hareline.selectors.error import SelectorError
 from hareline.selectors.selector import Selector, compile_selector
 from hareline.storage.replaying.range import PROBLEMS_MAX, Replayable, ReplayRange, TooManyMatches
 from hareline.storage.replaying.source import ReplaySource, replayed
+from hareline.wire.constants import SHORTSTR_MAX_OCTETS
 
 PAUSE_S: Final = 0.05  # between two checks whether publishers may go on
 _MS_PER_S: Final = 1000
-_NAME_MAX_OCTETS: Final = 255
 
 T = TypeVar("T")
 
@@ -85,8 +85,8 @@ def _name(value: object) -> str:
         octets = value.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
         raise ValueError("has characters that are not allowed in a name") from None
-    if len(octets) > _NAME_MAX_OCTETS:
-        raise ValueError(f"is longer than {_NAME_MAX_OCTETS} octets")
+    if len(octets) > SHORTSTR_MAX_OCTETS:
+        raise ValueError(f"is longer than {SHORTSTR_MAX_OCTETS} octets")
     return value
 
 

@@ -43,6 +43,7 @@ from hareline.management.routes import Route, name_in_path, parameter
 from hareline.queues.policies.reader_positions import ReaderPosition
 from hareline.queues.queue import Queue
 from hareline.storage.store.pinned import PinnedPlaces
+from hareline.wire.constants import SHORTSTR_MAX_OCTETS
 from hareline.wire.stream_chunks import BROKER_HEADER, CONTENT_TYPE
 
 Endpoint = Callable[[Request], Coroutine[Any, Any, Response]]
@@ -382,7 +383,6 @@ def _bad(reason: str) -> Refusal:
 
 
 _PATH: Final = "/api/stream/{vhost}/{queue}/readers"
-READER_NAME_MAX_OCTETS: Final = 255
 _OFFSET_MAX: Final = (1 << 63) - 1
 _MS_PER_S: Final = 1000
 
@@ -503,8 +503,8 @@ def _shown(
 
 def _reader_name(request: Request) -> str:
     name = name_in_path(request.path_params["reader"])
-    if len(name.encode("utf-8", "surrogateescape")) > READER_NAME_MAX_OCTETS:
-        reason = f"the reader's name is longer than {READER_NAME_MAX_OCTETS} octets"
+    if len(name.encode("utf-8", "surrogateescape")) > SHORTSTR_MAX_OCTETS:
+        reason = f"the reader's name is longer than {SHORTSTR_MAX_OCTETS} octets"
         raise Refusal(400, "bad_request", reason)
     return name
 

@@ -23,6 +23,7 @@ from hareline.octets import (
     text_or_base64,
     with_texts,
 )
+from hareline.wire.constants import SHORTSTR_MAX_OCTETS
 from hareline.wire.properties import Properties, decode_properties, encode_properties
 from hareline.wire.table import (
     Array,
@@ -40,7 +41,6 @@ from hareline.wire.table import (
 )
 
 DEPTH_MAX: Final = 64
-NAME_MAX_OCTETS: Final = 255
 
 _INTEGERS: Final[Mapping[str, Callable[[int], int]]] = {
     "b": Byte,
@@ -169,8 +169,8 @@ def _name_in(line: Mapping[str, Any], field: str) -> str:
         octets = name.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
         raise InvalidLine(f"{field}: has characters that no name may have") from None
-    if len(octets) > NAME_MAX_OCTETS:
-        raise InvalidLine(f"{field}: longer than {NAME_MAX_OCTETS} octets")
+    if len(octets) > SHORTSTR_MAX_OCTETS:
+        raise InvalidLine(f"{field}: longer than {SHORTSTR_MAX_OCTETS} octets")
     return name
 
 

@@ -11,6 +11,7 @@ from typing import Final
 
 from hareline.message.address import Address
 from hareline.message.message import Message
+from hareline.wire.constants import SHORTSTR_MAX_OCTETS
 from hareline.wire.encoder import header_frame
 from hareline.wire.properties import Properties, encode_properties
 from hareline.wire.table import Table, Timestamp
@@ -21,7 +22,6 @@ TEXTS: Final = frozenset(
     for each in fields(Properties)
     if each.name not in ("headers", "delivery_mode", "priority", "timestamp")
 )
-NAME_MAX_OCTETS: Final = 255
 NUMBERS: Final = frozenset(("delivery_mode", "priority", "timestamp"))
 
 
@@ -35,8 +35,8 @@ def probe_message(
 ) -> Message:
     """The message. Raises ValueError, which says what cannot be sent over AMQP."""
     for what, text in (("exchange", exchange), ("routing_key", routing_key)):
-        if len(text.encode("utf-8", "surrogateescape")) > NAME_MAX_OCTETS:
-            raise ValueError(f"{what}: longer than {NAME_MAX_OCTETS} octets")
+        if len(text.encode("utf-8", "surrogateescape")) > SHORTSTR_MAX_OCTETS:
+            raise ValueError(f"{what}: longer than {SHORTSTR_MAX_OCTETS} octets")
     given: dict[str, object] = {}
     for name, value in properties.items():
         if name in TEXTS:

@@ -110,7 +110,7 @@ class DiskWatch:
             self._alarms.set("disk")
         if is_short:
             self._alarms.why["disk"] = why
-        elif self._is_alarmed and not is_short:
+        elif self._is_alarmed:
             self._report(
                 events.DISK_ALARM_CLEARED, free_bytes=free, watermark_bytes=self.watermark_bytes
             )

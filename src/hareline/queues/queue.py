@@ -16,6 +16,7 @@ from hareline.message import Message
 from hareline.queues.books import QueueBooks
 from hareline.queues.core.consumer import Consumer
 from hareline.queues.core.entry import (
+    DELIVERY_COUNT,
     HELD,
     RETURNS_MAX,
     SETTLED,
@@ -595,7 +596,7 @@ class Queue(QueueBooks):
 def _showing_count(message: Message, delivery_count: int) -> Message:
     """The message with the header x-delivery-count; as it is, if it cannot be read from disk."""
     try:
-        shown = message.with_header("x-delivery-count", delivery_count)
+        shown = message.with_header(DELIVERY_COUNT, delivery_count)
     except StoreError:
         return message  # that is found and reported when it is its turn
     shown.position = message.position  # the same one to the store

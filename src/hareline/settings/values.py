@@ -26,6 +26,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from hareline.patterns import check_pattern
+from hareline.wire.constants import SHORTSTR_MAX_OCTETS
 
 LogFormat = Literal["auto", "console", "json"]
 MechanismName = Literal["PLAIN", "AMQPLAIN", "SCRAM-SHA-256", "EXTERNAL", "ANONYMOUS"]
@@ -35,7 +36,6 @@ StorageKind = Literal["journal", "memory"]
 JournalSync = Literal["always", "interval", "never"]
 CorruptionPolicy = Literal["fail", "skip", "truncate"]
 
-SHORTSTR_MAX_OCTETS: Final = 255
 SCRAM_ITERATIONS: Final = range(4096, 10_000_001)
 SCRAM_SALT_OCTETS: Final = range(8, 65)
 SCRAM_KEY_OCTETS: Final = 32

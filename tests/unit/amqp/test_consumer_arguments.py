@@ -10,7 +10,6 @@ import pytest
 from hareline.amqp.client import QPID
 from hareline.amqp.consumer_arguments import (
     KNOWN,
-    SELECTOR,
     ConsumerArguments,
     inherited_filters,
     read_consumer_arguments,
@@ -18,7 +17,7 @@ from hareline.amqp.consumer_arguments import (
 from hareline.errors import PreconditionFailed
 from hareline.queues.core.start_position import FIRST, NEXT, REPLAY_PERIOD
 from hareline.queues.declare.arguments import parse_queue_arguments
-from hareline.queues.declare.readers import DefaultFilter
+from hareline.queues.declare.readers import SELECTOR, DefaultFilter
 from hareline.queues.declare.table import QueueArguments
 from hareline.selectors.selector import Selector
 from hareline.wire.table import Short, SignedInt, Table, Timestamp

@@ -24,8 +24,9 @@ from hareline.broker.operations.selecting import Selection, selected
 from hareline.broker.operations.targets import ALARM, FULL, GONE, NOT_STORED, UNREADABLE
 from hareline.broker.operations.walking import standing
 from hareline.errors import MalformedFrame, PreconditionFailed
-from hareline.queues.dead_letters.dead_letters import DELIVERY_COUNT_HEADER
-from hareline.queues.dispatch.reading import OFFSET_HEADER, ReadingLane
+from hareline.queues.core.entry import DELIVERY_COUNT
+from hareline.queues.core.start_position import STREAM_OFFSET
+from hareline.queues.dispatch.reading import ReadingLane
 
 if TYPE_CHECKING:
     from hareline.broker.operations.targets import Target
@@ -166,9 +167,9 @@ def as_it_came(queue: Queue, entry: QueueEntry, message: Message) -> Message:
     Raises MalformedFrame for headers that cannot be read.
     """
     if queue.shows_delivery_count and entry.returns:
-        message = message.without_header(DELIVERY_COUNT_HEADER)
+        message = message.without_header(DELIVERY_COUNT)
     if isinstance(queue.lane, ReadingLane):
-        message = message.without_header(OFFSET_HEADER)
+        message = message.without_header(STREAM_OFFSET)
     return message
 
 

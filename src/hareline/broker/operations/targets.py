@@ -18,6 +18,7 @@ from hareline.errors import MalformedFrame
 from hareline.queues.core.enqueueing import Enqueueing, archive_message, archives_of
 from hareline.queues.core.kinds import KEEPS_ALL, KEEPS_NONE, TAKEN
 from hareline.queues.dead_letters.history import first_death
+from hareline.wire.constants import SHORTSTR_MAX_OCTETS
 
 if TYPE_CHECKING:
     from hareline.broker.exchanges.exchange import Exchange
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from hareline.message import Address, Message
     from hareline.queues.queue import Queue
 
-NAME_MAX_OCTETS: Final = 255
 
 #: Why a message stays where it is: a word for programs. ``REASONS`` has the sentences.
 FULL: Final = "target_full"
@@ -213,7 +213,7 @@ def _is_kept(queue: Enqueueing, position: int) -> bool:
 
 def _is_short(name: str) -> bool:
     """True if a name or routing key has room in a frame."""
-    return len(name.encode("utf-8", "surrogateescape")) <= NAME_MAX_OCTETS
+    return len(name.encode("utf-8", "surrogateescape")) <= SHORTSTR_MAX_OCTETS
 
 
 def _first_keys(headers: Mapping[str, object]) -> list[str]:

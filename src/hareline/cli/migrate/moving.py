@@ -28,6 +28,7 @@ from hareline.cli.migrate.exact_properties import exact_properties, taken_offset
 from hareline.cli.migrate.inventory import Room, SourceQueue, shortage
 from hareline.cli.output import complain
 from hareline.cli.target import Target
+from hareline.wire.constants import SHORTSTR_MAX_OCTETS
 
 if TYPE_CHECKING:
     from pika.adapters.blocking_connection import BlockingChannel, BlockingConnection
@@ -42,7 +43,6 @@ PREFETCH_BYTES: Final = 16 << 20
 #: A fan-out exchange while a queue is moved, so that the routing keys are kept; and the queues
 #: that say how far streams were copied.
 PREFIX: Final = "hareline.migrate"
-_NAME_MAX_OCTETS: Final = 255
 
 
 @dataclass(slots=True)
@@ -366,7 +366,7 @@ def _offset_of(properties: Any) -> tuple[int, bytes]:
 def notes_queue(stream: str) -> str:
     """The name of the queue that says how far a stream was copied."""
     name = f"{PREFIX}.{stream}"
-    if len(name.encode("utf-8", "surrogateescape")) <= _NAME_MAX_OCTETS:
+    if len(name.encode("utf-8", "surrogateescape")) <= SHORTSTR_MAX_OCTETS:
         return name
     digest = hashlib.sha256(stream.encode("utf-8", "surrogateescape")).hexdigest()
     return f"{PREFIX}.{digest}"

@@ -51,8 +51,8 @@ from hareline.management.pace import Pace, pace_of
 from hareline.management.routes import Route, exchange_name, name_in_path
 from hareline.management.settling import WhenSettled, idle, settled
 from hareline.queues.queue import Queue
+from hareline.wire.constants import SHORTSTR_MAX_OCTETS
 
-NAME_MAX_OCTETS: Final = 255
 _DIGITS_MAX: Final = 18
 _OVER: Final = object()
 
@@ -441,8 +441,8 @@ def checked_name(name: str, what: str) -> str:
         octets = name.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
         raise bad_request(f"{what}: has characters that no name may have") from None
-    if len(octets) > NAME_MAX_OCTETS:
-        raise bad_request(f"{what}: the name is longer than {NAME_MAX_OCTETS} octets")
+    if len(octets) > SHORTSTR_MAX_OCTETS:
+        raise bad_request(f"{what}: the name is longer than {SHORTSTR_MAX_OCTETS} octets")
     return name
 
 

@@ -431,7 +431,7 @@ def connection_keys(rates: Rates) -> Keys[Connection]:
     """Columns of connections that a list is sorted by without describing them."""
     return {
         "name": _name,
-        "user": _user_name,
+        "user": user_name,
         "vhost": lambda each: each.client.vhost.name if each.client.is_open else "",
         "connected_at": lambda connection: connection.connected_ms,
         "channels": lambda connection: len(connection.channels.by_number),
@@ -476,7 +476,7 @@ def consumer_keys(site: Site, deliveries: Deliveries) -> Keys[ConsumerPlace]:
         "queue.name": lambda place: place[1].queue.name,
         "queue.vhost": lambda place: place[0].client.vhost.name,
         "channel_details.name": lambda place: place[1].port.channel_name,
-        "channel_details.user": lambda place: _user_name(place[0]),
+        "channel_details.user": lambda place: user_name(place[0]),
         "activity_status": lambda place: _status_of(place[1]),
         "ack_required": lambda place: place[1].acknowledges,
         "prefetch_count": lambda place: place[1].prefetch_count,
@@ -494,7 +494,8 @@ def _channel_name(channel: Channel) -> str:
     return channel.port.channel_name
 
 
-def _user_name(connection: Connection) -> str:
+def user_name(connection: Connection) -> str:
+    """The user of an open connection; empty while it logs in."""
     user = connection.client.user
     return "" if user is None else user.name
 
@@ -578,7 +579,7 @@ async def connections_of_user(call: Call) -> Response:
     if not call.who.is_monitor and name != call.by:
         raise _not_authorised()
     found = connections_of(call.site, call.who)
-    return await _connections(call, (each for each in found if _user_name(each) == name))
+    return await _connections(call, (each for each in found if user_name(each) == name))
 
 
 @routes("DELETE /api/connections/username/{user}", status=204, parameters=[_REASON])
@@ -591,7 +592,7 @@ async def close_connections_of_user(call: Call) -> Response:
         for connection in connections_of(call.site, who):
             await share.pause()
             is_closed = who.is_administrator or is_own(who, connection)
-            if is_closed and _user_name(connection) == name:
+            if is_closed and user_name(connection) == name:
                 _close(call, connection)
     return no_content()
 

@@ -76,7 +76,6 @@ routes = Routes("messages", enters=True)
 
 COUNT_MAX: Final = 1_000
 PAGE_BYTES_MAX: Final = 16_777_216
-_NUMBER_MAX: Final = 2**63 - 1
 
 
 class BrowseBody(OperationBody):
@@ -138,7 +137,7 @@ class TransferBody(SelectionBody):
 class PurgeBody(OperationBody):
     """The number of messages, from the head."""
 
-    limit: int = Field(ge=1, le=_NUMBER_MAX)
+    limit: int = Field(ge=1, le=NUMBER_MAX)
 
 
 _OF_QUEUE: Final = "/api/queues/{vhost}/{queue}"

@@ -13,10 +13,9 @@ from typing import Any, Final
 from pydantic import BaseModel
 from starlette.responses import Response
 
-from hareline.amqp.connection import Connection
 from hareline.management.answers import answer, bad_request
 from hareline.management.api.call import Call, Caller, Routes
-from hareline.management.api.connections import channels_of, open_connections_of
+from hareline.management.api.connections import channels_of, open_connections_of, user_name
 from hareline.management.api.site import Site
 from hareline.management.pace import Share
 from hareline.management.routes import integer, parameter
@@ -115,7 +114,7 @@ def _candidates(site: Site, who: Caller) -> Iterator[Candidate]:
                 yield "policy", policy.name, policy.vhost, policy.pattern, policy.name
     for connection in open_connections_of(site, who):
         name, client = connection.transport.connection_name, connection.client
-        login = _login(connection)
+        login = user_name(connection)
         given = client.properties.get("connection_name")
         note = f"{login} {given}" if isinstance(given, str) else login
         yield "connection", name, client.vhost.name, note, f"{name} {note}"
@@ -123,7 +122,7 @@ def _candidates(site: Site, who: Caller) -> Iterator[Candidate]:
         client = connection.client
         for channel in channels_of(connection):
             name = channel.port.channel_name
-            yield "channel", name, client.vhost.name, _login(connection), name
+            yield "channel", name, client.vhost.name, user_name(connection), name
             for consumer in list(channel.consumers.by_tag.values()):
                 yield "consumer", consumer.tag, client.vhost.name, consumer.queue.name, consumer.tag
     for vhost in who.vhosts():
@@ -138,8 +137,3 @@ def _candidates(site: Site, who: Caller) -> Iterator[Candidate]:
             for binding in vhost.bindings.from_source(source):
                 if binding.routing_key:
                     yield "binding", binding.routing_key, vhost.name, source, binding.routing_key
-
-
-def _login(connection: Connection) -> str:
-    user = connection.client.user
-    return "" if user is None else user.name

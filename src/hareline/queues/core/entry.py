@@ -37,6 +37,8 @@ PARKED: Final = 4
 RETURNS_MAX: Final = 0x7FFF
 UNCOUNTED: Final = 0x8000
 
+#: The header that shows how often a message came back; RabbitMQ's quorum queues have it.
+DELIVERY_COUNT: Final = "x-delivery-count"
 STATE_NAMES: Final = ("ready", "acquired", "settled", "held", "parked")
 
 

@@ -21,6 +21,7 @@ from hareline.errors import MalformedFrame, StoreError
 from hareline.message import dead_letter
 from hareline.queues.core.dead_letter_scheduler import DeadLetterSender
 from hareline.queues.core.enqueueing import Enqueueing, archive_message
+from hareline.queues.core.entry import DELIVERY_COUNT
 from hareline.queues.core.kinds import TAKEN
 from hareline.queues.dead_letters.history import History, dead_message_of
 from hareline.queues.dead_letters.template import DeathTemplates
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from hareline.queues.dead_letters.targets import Targets
     from hareline.storage.interface import QueueLedger
 
-DELIVERY_COUNT_HEADER: Final = "x-delivery-count"
 PERSISTENT: Final = 2
 
 
@@ -206,4 +206,4 @@ def _without_delivery_count(entry: QueueEntry) -> Message:
     """The message as the queue got it: redelivered ones were given the header there."""
     if entry.returns == 0:
         return entry.message
-    return entry.message.without_header(DELIVERY_COUNT_HEADER)
+    return entry.message.without_header(DELIVERY_COUNT)

@@ -22,6 +22,7 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from hareline.errors import PreconditionFailed
+from hareline.wire.constants import SHORTSTR_MAX_OCTETS
 
 if TYPE_CHECKING:
     from hareline.queues.declare.table import QueueArguments
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 USUAL_REASONS: Final = frozenset(("rejected", "expired", "maxlen", "delivery_limit"))
 ALTERNATE_REASONS: Final = frozenset(("rejected", "delivery_limit"))
 DLQ_SUFFIX: Final = "_DLQ"  # Broker-J: qpid.broker_dead_letter_queue_suffix
-NAME_MAX_OCTETS: Final = 255
 
 
 class Target(NamedTuple):
@@ -74,10 +74,10 @@ def find_targets(
         (alternate, "alternate binding"),
         (default_exchange, "default dead-letter exchange"),
     ):
-        if name is not None and len(_octets(name)) > NAME_MAX_OCTETS:
+        if name is not None and len(_octets(name)) > SHORTSTR_MAX_OCTETS:
             raise PreconditionFailed(
                 f"{what} of queue '{queue_name}' in vhost '{vhost_name}' is longer "
-                f"than {NAME_MAX_OCTETS} octets"
+                f"than {SHORTSTR_MAX_OCTETS} octets"
             )
     targets: dict[str, tuple[Target, ...]] = {}
     # Broker-J: an exchange is looked for before a queue of that name
@@ -113,7 +113,7 @@ def alternate_of(arguments: QueueArguments, queue_name: str) -> str | None:
 def _default_key(queue_name: str, reason: str) -> str:
     """``<queue>.<reason>``; a name that leaves no room for the reason is cut at its end."""
     octets = _octets(queue_name)
-    room = NAME_MAX_OCTETS - len(reason) - 1
+    room = SHORTSTR_MAX_OCTETS - len(reason) - 1
     if len(octets) > room:
         queue_name = octets[:room].decode("utf-8", "ignore")
     return f"{queue_name}.{reason}"

@@ -22,6 +22,7 @@ from hareline.wire.table import TYPE_NAMES, kind_of
 
 EXPIRY_MAX_MS: Final = 315_360_000_000  # ten years: rabbit_misc:check_expiry, ?MAX_EXPIRY_TIMER
 PRIORITY_MAX: Final = 255
+SELECTOR: Final = "x-filter-jms-selector"  # of consumers, bindings and default filters
 LONG_MAX: Final = 2**63 - 1
 
 # rabbit_amqqueue: ?INTEGER_ARG_TYPES
@@ -324,7 +325,7 @@ def _default_filter(name: object, definition: object) -> DefaultFilter:
     if not isinstance(arguments, list | tuple) or len(arguments) != 1:
         raise InvalidValue(quoted(f"filter '{name}' needs a list of one argument"))
     argument = arguments[0]
-    if filter_type == "x-filter-jms-selector":
+    if filter_type == SELECTOR:
         is_valid = isinstance(argument, str) and bool(argument.strip())
         if is_valid:
             _check_selector(name, argument)

@@ -19,7 +19,7 @@ from hareline.message import TRANSIENT
 from hareline.queues.core.entry import ACQUIRED, PARKED, READY, SETTLED, EntryQueue, QueueEntry
 from hareline.queues.core.lane import BATCH_BYTES, BATCH_ENTRIES, Lane
 from hareline.queues.core.ports import with_content
-from hareline.queues.core.start_position import FIRST, read_start
+from hareline.queues.core.start_position import FIRST, STREAM_OFFSET, read_start
 from hareline.queues.dispatch.rings import Rings
 from hareline.queues.orders.log_order import LogOrder
 
@@ -46,7 +46,6 @@ SHARE_MIN: Final = 16  # of them to each reader, so that many readers do not mak
 RUNS_PER_SWEEP: Final = 64
 DEAD_ALLOWED: Final = 64
 
-OFFSET_HEADER: Final = "x-stream-offset"  # RabbitMQ: rabbit_stream_queue
 FILTER_VALUE_HEADER: Final = "x-stream-filter-value"  # RabbitMQ: rabbit_stream_queue
 
 
@@ -342,8 +341,8 @@ class ReadingLane(Lane):
         """
         message = entry.message
         position = message.position
-        if position <= TRANSIENT or message.header(OFFSET_HEADER) != entry.offset:
-            entry.message = message.with_header(OFFSET_HEADER, entry.offset)
+        if position <= TRANSIENT or message.header(STREAM_OFFSET) != entry.offset:
+            entry.message = message.with_header(STREAM_OFFSET, entry.offset)
             if position > TRANSIENT:
                 entry.message.position = position  # the same one to the store
 

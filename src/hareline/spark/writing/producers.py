@@ -16,7 +16,6 @@ from typing import Final
 PRODUCER_ID: Final = "x-producer-id"
 PRODUCER_SEQUENCE: Final = "x-producer-seq"
 #: Producer ids are short strings at the broker.
-PRODUCER_ID_MAX: Final = 255
 
 #: Rows that one lane may have in one batch.
 _BATCH_STEP: Final = 1 << 32

@@ -20,13 +20,13 @@ from hareline.spark.errors import InvalidRows
 from hareline.spark.shared.headers import BEHIND_HEADERS, NUMBERS, without_fields
 from hareline.spark.writing.producers import (
     PRODUCER_ID,
-    PRODUCER_ID_MAX,
     PRODUCER_SEQUENCE,
     Lanes,
     producer_fields,
 )
 from hareline.spark.writing.write_options import WriteOptions
 from hareline.wire import constants
+from hareline.wire.constants import SHORTSTR_MAX_OCTETS
 
 _LENGTH: Final = [bytes((length,)) for length in range(256)]
 _SIZE: Final = Struct(">I")
@@ -245,7 +245,7 @@ class RowEncoder:
             self._refuse("dedup_key", _first_null(column), "is null; each row needs a key")
         keys = column.cast(pa.large_binary()).to_pylist()
         for index, key in enumerate(keys):
-            if not 0 < len(key) <= PRODUCER_ID_MAX:
+            if not 0 < len(key) <= SHORTSTR_MAX_OCTETS:
                 self._refuse("dedup_key", index, f"has {len(key)} octets; it must have 1 to 255")
         return [producer_fields(key, 1) for key in keys]
 

@@ -13,6 +13,7 @@ from typing import Final, Literal
 
 from hareline.spark.errors import InvalidOption, InvalidRows
 from hareline.spark.shared.options import CONNECTION_OPTIONS, Connection, OptionReader
+from hareline.wire.constants import SHORTSTR_MAX_OCTETS
 
 WRITE_OPTIONS: Final = (
     *CONNECTION_OPTIONS,
@@ -28,7 +29,6 @@ _IN_FLIGHT: Final = 2000
 #: With dedup=batch each place in flight is a producer of its own: see `producers`.
 _IN_FLIGHT_BATCH: Final = 32
 _CONFIRM_TIMEOUT_MS: Final = 30_000
-_SHORT_STRING_MAX: Final = 255
 
 _TEXT: Final = ("string",)
 _OCTETS_OR_TEXT: Final = ("binary", "string")
@@ -125,7 +125,7 @@ def _dedup(reader: OptionReader, confirms: bool) -> Dedup:
 
 def _short(reader: OptionReader, name: str) -> str | None:
     text = reader.text(name)
-    if text is not None and len(text.encode()) > _SHORT_STRING_MAX:
+    if text is not None and len(text.encode()) > SHORTSTR_MAX_OCTETS:
         raise InvalidOption(f"{name} has {len(text.encode())} octets; AMQP allows 255")
     return text
 

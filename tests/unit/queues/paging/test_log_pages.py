@@ -12,8 +12,7 @@ from hareline.broker.restoring import end_paged, restore_paged
 from hareline.message import TRANSIENT, StoredMessage
 from hareline.queues.core import pages
 from hareline.queues.core.entry import QueueEntry
-from hareline.queues.core.start_position import StartPosition
-from hareline.queues.dispatch.reading import OFFSET_HEADER
+from hareline.queues.core.start_position import STREAM_OFFSET, StartPosition
 from hareline.queues.orders import log_columns, log_pages, window
 from hareline.queues.orders.log_columns import RECENT_ENTRY_BYTES
 from hareline.queues.orders.log_order import LogOrder
@@ -138,7 +137,7 @@ class TestReading:
     def test_the_header_with_the_offset_is_on_what_comes_from_a_page(self) -> None:
         _, log = deep_log(40)
         entries, _ = pages_of(log).read(0, 32)
-        assert [entry.message.header(OFFSET_HEADER) for entry in entries] == list(range(32))
+        assert [entry.message.header(STREAM_OFFSET) for entry in entries] == list(range(32))
 
     def test_an_entry_costs_less_than_twenty_octets(self, monkeypatch: pytest.MonkeyPatch) -> None:
         for module in (log_columns, log_pages):

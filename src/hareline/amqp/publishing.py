@@ -426,11 +426,11 @@ class Publishing(PublishLane):
         for queue in queues:
             if queue.needs_admission and isinstance(queue, Queue):
                 outcome = queue.put(message)
+                if outcome != TAKEN:
+                    untaken.append(queue)
                 overflow = queue.overflow
                 if overflow is None:
                     continue
-                if outcome != TAKEN:
-                    untaken.append(queue)
                 if outcome == REFUSED and refusal is None:
                     refusal = overflow
                 elif overflow.stops_publishers:

@@ -41,6 +41,7 @@ from hareline.queues.core.ownership import ClientOwner, may_use
 from hareline.queues.dead_letters.targets import alternate_of
 from hareline.queues.declare import readers
 from hareline.queues.declare.arguments import (
+    check_auto_delete,
     check_equivalent,
     check_queue_type_properties,
     parse_queue_arguments,
@@ -395,6 +396,9 @@ class Declarations:
             is_exclusive=asked.owner is not None,
             is_auto_delete=asked.is_auto_delete,
             is_server_named=asked.is_server_named,
+        )
+        check_auto_delete(
+            asked.arguments, queue=name, vhost=vhost_name, is_auto_delete=asked.is_auto_delete
         )
         self._registry.capacity.check_queue(name, asked.arguments)
         self._check_alternate(name, parsed)

@@ -27,12 +27,17 @@ from hareline.broker.making import (
     set_delivery_limit,
     set_order,
     set_times,
+    set_unused_rules,
 )
 from hareline.broker.registry import Registry
 from hareline.errors import PreconditionFailed, StoreError
 from hareline.events import Report
 from hareline.queues.core.environment import QueueEnvironment
-from hareline.queues.declare.arguments import overlaid, parse_queue_arguments
+from hareline.queues.declare.arguments import (
+    check_auto_delete,
+    overlaid,
+    parse_queue_arguments,
+)
 from hareline.queues.declare.table import (
     ARGUMENTS,
     BY_FIELD,
@@ -133,6 +138,9 @@ class LiveArguments:
                 raise PreconditionFailed(
                     f"unknown arg '{name}' for queue '{queue.name}' in vhost '{vhost_name}'"
                 )
+        check_auto_delete(
+            changes, queue=queue.name, vhost=vhost_name, is_auto_delete=queue.is_auto_delete
+        )
         before = self.changes_of(queue)
         after = _merged(before, changes, queue.arguments)
         self.apply_arguments(queue, self.overlay(queue, overlaid(queue.arguments, after)))
@@ -306,6 +314,8 @@ class LiveArguments:
             if queue.lease is not None:
                 queue.lease.stop()
             queue.lease = make_lease(queue, after, environment, self._registry.end_queue)
+        if "unused" in parts:
+            set_unused_rules(queue, after, environment, self._registry.end_queue)
         if "active-consumers" in parts:
             queue.lane.consumers.live = live_limit_of(after)
         if "consumer-rules" in parts:

@@ -52,6 +52,7 @@ from hareline.queues.policies.hold import Hold
 from hareline.queues.policies.lease import Lease
 from hareline.queues.policies.overflow import RESUME_PERCENT, Overflow
 from hareline.queues.policies.retention import Retention
+from hareline.queues.policies.unused import Unused
 from hareline.queues.queue import Queue
 from hareline.selectors.selector import Selector, compile_selector
 from hareline.turn import Turn
@@ -117,6 +118,7 @@ def make_queue(
     set_delivery_limit(queue, arguments)
     queue.dead_letters = dead_letters_of(arguments, name, environment, defaults)
     queue.lease = make_lease(queue, arguments, environment, on_expired)
+    set_unused_rules(queue, arguments, environment, on_expired)
     content_store = environment.store.content_store
     if content_store is not None and not (queue.hold is not None and is_non_destructive(arguments)):
         # what is shown to readers as it was ready is not as it was stored while it was held
@@ -282,6 +284,24 @@ def make_lease(
     is_only_empty = bool(arguments.expires_if_empty)
     end = partial(on_expired, queue)
     return Lease(queue, environment, arguments.expires_ms, is_only_empty, end)
+
+
+def set_unused_rules(
+    queue: Queue,
+    arguments: QueueArguments,
+    environment: QueueEnvironment,
+    on_end: Callable[[Queue], None],
+) -> None:
+    """Set what happens while the queue has no consumers; ``on_end`` deletes it."""
+    delay_ms, max_messages = arguments.auto_delete_delay_ms, arguments.auto_delete_message_count
+    purges = bool(arguments.purge_on_no_consumers)
+    unused = queue.unused
+    if unused is None:
+        if (delay_ms, max_messages) == (None, None) and not purges:
+            return
+        unused = Unused(queue, environment, on_end if queue.is_auto_delete else None)
+    unused.set_rules(delay_ms, max_messages, purges=purges)
+    queue.install(unused=unused)
 
 
 def _set_limits(queue: Queue, arguments: QueueArguments, environment: QueueEnvironment) -> None:

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from hareline.queues.policies.expiry import Expiry
     from hareline.queues.policies.hold import Hold
     from hareline.queues.policies.overflow import Overflow
+    from hareline.queues.policies.unused import Unused
 
 Listener = Callable[[QueueEntry], None]
 
@@ -157,6 +158,7 @@ class QueueBooks(QueuePort):
         "settled_count",
         "tally",
         "unacked_count",
+        "unused",
     )
 
     hold: Hold | None
@@ -172,6 +174,7 @@ class QueueBooks(QueuePort):
         self.overflow = None
         self.last_values: LastValues | None = None
         self.paging = None
+        self.unused: Unused | None = None
         self.ledger = None
         self.keeps = KEEPS_NONE
         self.is_marked = False

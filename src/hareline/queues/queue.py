@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from hareline.queues.orders.window import Paging
     from hareline.queues.policies.lease import Lease
     from hareline.queues.policies.overflow import Overflow
+    from hareline.queues.policies.unused import Unused
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -65,6 +66,7 @@ class Queue(QueueBooks):
     ``ledger``         the store's record of this queue, if it is durable
     ``paging``         what of a deep queue leaves memory, where there is a disk for it
     ``lease``          when an unused queue goes
+    ``unused``         rules for the time without consumers, where it is not deleted at once
     =================  ===========================================================================
 
     ``is_timeless``: no message expires here, whatever it says. ``owner``: whose the queue is
@@ -159,6 +161,7 @@ class Queue(QueueBooks):
         paging: Paging | None = None,
         ledger: QueueLedger | None = None,
         keeps: int | None = None,
+        unused: Unused | None = None,
     ) -> None:
         """Go on with these parts; what is None stays as it is.
 
@@ -176,6 +179,9 @@ class Queue(QueueBooks):
         self.paging = self.paging if paging is None else paging
         self.ledger = self.ledger if ledger is None else ledger
         self.keeps = self.keeps if keeps is None else keeps
+        if unused is not None:
+            self.unused = unused
+            self.on_unused = unused.on_unused
         self._wire()
 
     def set_order(self, order: EntryOrder) -> None:
@@ -224,11 +230,14 @@ class Queue(QueueBooks):
     def put(self, message: Message) -> int:
         """Take in a message with all that this queue does to new ones.
 
-        Returns TAKEN, REFUSED, or DISCARDED where the overflow policy says so.
+        Returns TAKEN, REFUSED, or DISCARDED where the overflow policy says so, or
+        ``discards_all``.
         """
         if not self.needs_admission and (message.extras is None or not message.expires_at_ms):
             self.enqueue(message)
             return TAKEN
+        if self.discards_all:
+            return DISCARDED
         overflow = self.overflow
         if overflow is not None:
             if overflow.refuses(message):
@@ -240,6 +249,11 @@ class Queue(QueueBooks):
             keep(entry, self.ledger)
         self._take_in(entry, self.environment.clock.now_ms if self.environment is not None else 0)
         return TAKEN
+
+    @property
+    def discards_all(self) -> bool:
+        """True while it takes no message, since it has no consumers (x-purge-on-no-consumers)."""
+        return self.unused is not None and self.unused.purges and not self.consumer_count
 
     def _take_in(self, entry: RankedEntry, now_ms: int) -> None:
         """Do to an entry that came at ``now_ms`` all that this queue does to new ones."""
@@ -455,6 +469,8 @@ class Queue(QueueBooks):
         if self.ledger is not None:
             self.ledger.on_released(entries)
         self._put_back(entries)
+        if self.unused is not None and self.discards_all:
+            self.purge()
         if self.overflow is not None:
             self.overflow.enforce(None)
 
@@ -555,7 +571,7 @@ class Queue(QueueBooks):
                 ledger.forget()
             if self.paging is not None:
                 self.paging.stop()
-        for part in (self.expiry, self.hold, self.lease, self.overflow):
+        for part in (self.expiry, self.hold, self.lease, self.overflow, self.unused):
             if part is not None:
                 part.stop()
         self._connect(wire_deleted(self.order, self.entry_class))

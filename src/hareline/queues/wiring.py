@@ -16,6 +16,8 @@ ledger             is added to the store      is settled there, or when its dead
 overflow           needs admission            makes room
 expiry, for all    needs admission            -
 hold, browsers     need admission             -
+unused             needs admission, if it
+                   empties the queue          -
 lane               needs admission, if it     frees its group, if it wants departures
                    wants new entries
 =================  =========================  ================================================
@@ -40,12 +42,14 @@ def wire(queue: QueueBooks) -> Wires:
     order, lane, browsers = queue.order, queue.lane, queue.browsers
     expiry, overflow, paging = queue.expiry, queue.overflow, queue.paging
     last_values, ledger = queue.last_values, queue.ledger
+    purges = queue.unused is not None and queue.unused.purges
     needs_admission = (
         (expiry is not None and expiry.concerns_all)
         or queue.hold is not None
         or overflow is not None
         or lane.wants_new_entries
         or browsers is not None
+        or purges
     )
     insert: Callable[[Any], None] = order.add
     insert_run: Callable[[list[Any]], None] = order.add_run

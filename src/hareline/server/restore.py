@@ -142,6 +142,9 @@ class VhostRecovery:
                 else:
                     yield from self._restore_objects(queue, found)
                 self.message_count += len(found)
+            for queue in self.queues.values():
+                if queue.unused is not None:
+                    queue.unused.on_restored(queue)
         finally:
             scheduler.release()
 

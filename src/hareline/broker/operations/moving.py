@@ -21,7 +21,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from hareline.broker.operations.selecting import Selection, selected
-from hareline.broker.operations.targets import ALARM, FULL, GONE, NOT_STORED, UNREADABLE
+from hareline.broker.operations.targets import (
+    ALARM,
+    FULL,
+    GONE,
+    NOT_STORED,
+    UNREADABLE,
+    UNUSED,
+)
 from hareline.broker.operations.walking import standing
 from hareline.errors import MalformedFrame, PreconditionFailed
 from hareline.queues.core.entry import DELIVERY_COUNT
@@ -37,7 +44,7 @@ if TYPE_CHECKING:
 OFFSETS_SHOWN_MAX: Final = 1_000  # of what was done; the counts are always right
 _PER_STEP: Final = 16
 #: What holds for the next message as well, so that the order of messages is kept.
-LASTING: Final = frozenset((FULL, NOT_STORED, ALARM, GONE))
+LASTING: Final = frozenset((FULL, UNUSED, NOT_STORED, ALARM, GONE))
 
 
 @dataclass(slots=True)

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 #: Why a message stays where it is: a word for programs. ``REASONS`` has the sentences.
 FULL: Final = "target_full"
+UNUSED: Final = "target_unused"
 NOT_STORED: Final = "not_stored"
 UNROUTABLE: Final = "unroutable"
 GONE: Final = "target_gone"
@@ -39,6 +40,7 @@ UNREADABLE: Final = "unreadable"
 
 REASONS: Final = {
     FULL: "a queue that it would come to is at its limits",
+    UNUSED: "a queue that it would come to takes nothing while it has no consumers",
     NOT_STORED: "it could not be stored",
     UNROUTABLE: "it would reach no queue",
     GONE: "the queue or exchange is deleted",
@@ -75,6 +77,8 @@ class Target(metaclass=ABCMeta):
         for queue in place.queues:
             if queue.is_deleted:
                 return Place(refusal=GONE)
+            if queue.discards_all:
+                return Place(refusal=UNUSED)
             if is_full_for(queue, message):
                 return Place(refusal=FULL)
         if store.refusal:

@@ -27,6 +27,9 @@ from hareline.queues.declare.table import (
 
 DEFAULT_NAME_PREFIX: Final = "amq.gen"
 NAME_PREFIX_MAX_OCTETS: Final = 64
+_AUTO_DELETE: Final = tuple(
+    BY_FIELD[field].name for field in ("auto_delete_delay_ms", "auto_delete_message_count")
+)
 _ORDERINGS: Final = tuple(each.field for each in ARGUMENTS if each.field and each.is_ordering)
 
 
@@ -186,6 +189,21 @@ def check_queue_type_properties(
         if is_wrong:
             raise PreconditionFailed(
                 f"invalid property '{name}' for queue '{queue}' in vhost '{vhost}'"
+            )
+
+
+def check_auto_delete(
+    arguments: Mapping[str, object | None], *, queue: str, vhost: str, is_auto_delete: bool
+) -> None:
+    """Refuse rules of auto-delete for a queue that never deletes itself.
+
+    Raises PreconditionFailed; a policy may set them for any queue, and they do nothing then.
+    """
+    for name in () if is_auto_delete else _AUTO_DELETE:
+        if arguments.get(name) is not None:
+            raise PreconditionFailed(
+                f"invalid arg '{name}' for queue '{queue}' in vhost '{vhost}': "
+                "the queue is not auto-delete"
             )
 
 

@@ -45,6 +45,7 @@ Live = Literal[
     "dead-letters",
     "returns",
     "lease",
+    "unused",
     "active-consumers",
     "consumers",
     "consumer-rules",
@@ -359,6 +360,14 @@ class QueueArguments:
     expires_if_empty: bool | None = _by(Argument("x-expires-if-empty", read.flag, _QUEUES, _TIME,
         "Expire only if empty", True, "A queue that has messages is not deleted by its lease.",
         live="lease", bounded_by=("expires",)))
+    auto_delete_delay_ms: int | None = _by(Argument("x-auto-delete-delay", read.expiry_ms, _CLASSIC,
+        _TIME, "Auto-delete after", 60_000,
+        "An auto-delete queue stays for so long after its last consumer has left.",
+        page="time#auto-delete", live="unused"))
+    auto_delete_message_count: int | None = _by(Argument("x-auto-delete-message-count",
+        read.natural, _CLASSIC, _TIME, "Auto-delete with at most", 0,
+        "An auto-delete queue that has more messages stays until it has no more than these.",
+        page="time#auto-delete", live="unused"))
     expiry_check_period_ms: int | None = _by(Argument("x-expiry-check-period", read.expiry_ms,
         _QUEUES, _TIME, "Check for expired every", 1_000,
         "How often messages behind the head are looked at for their time.", live="times"))
@@ -525,6 +534,10 @@ class QueueArguments:
         _ANY, _CONSUMERS, "Slow consumers are", "cancel", "What is done with a slow consumer.",
         page="consumers#slow-consumers", live="consumer-rules",
         needs=("slow_consumer_rule", "slow_consumer_action_but_no_rule_defined")))
+    purge_on_no_consumers: bool | None = _by(Argument("x-purge-on-no-consumers", read.flag, _QUEUES,
+        _CONSUMERS, "Empty without consumers", True,
+        "When the last consumer leaves, messages are dropped, and new ones until one comes.",
+        page="consumers#no-consumers", live="unused"))
     non_destructive: bool | None = _by(Argument("x-non-destructive", read.flag,
         _CLASSIC | _STREAM, _CONSUMERS, "Read without taking", True,
         "Each consumer gets every message, and none is removed by it.",
@@ -666,7 +679,8 @@ _CHECKED: Final = (
     "x-dlq-auto", "alternateBinding", "x-qpid-maximum-delivery-count", "x-message-durability",
     "x-archive-to", "x-slow-consumer-rule", "x-slow-consumer-duration",
     "x-slow-consumer-threshold", "x-slow-consumer-action", "x-default-prefetch",
-    "x-prefetch-profile", "x-prefetch-max",
+    "x-prefetch-profile", "x-prefetch-max", "x-auto-delete-delay", "x-auto-delete-message-count",
+    "x-purge-on-no-consumers",
 )
 # fmt: on
 

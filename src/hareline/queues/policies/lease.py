@@ -19,7 +19,7 @@ from hareline.queues.core.environment import QueueEnvironment
 if TYPE_CHECKING:
     from hareline.queues.core.ports import QueuePort
 
-_RESOLUTION_S: Final = 0.0005  # less than this is left by rounding, not by the clock
+RESOLUTION_S: Final = 0.0005  # less than this is left by rounding, not by the clock
 EMPTY_CHECK_S: Final = 1.0  # how often an overdue queue is looked at that may only go when empty
 
 
@@ -77,7 +77,7 @@ class Lease:
         if queue.consumer_count:
             self.touch()  # it cannot expire sooner than a full term after the last of them leaves
         left_s = self._used_s + self._expires_s - self._clock.monotonic_s
-        if left_s > _RESOLUTION_S:
+        if left_s > RESOLUTION_S:
             self._timer = self._timers.call_later(left_s, self._on_time)
         elif self._is_if_empty and (queue.ready_count or queue.held_count or queue.unacked_count):
             self._timer = self._timers.call_later(EMPTY_CHECK_S, self._on_time)

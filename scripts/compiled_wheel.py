@@ -54,6 +54,7 @@ LEFT_OUT: Final = {
     "wire.stream_chunks": "read ranges of streams, in processes of their own",
     "wire.table": "its types derive from int, float, list and dict",
     "amqp.alarms": "called a few times a day",
+    "amqp.auto_creation": "once a missing queue",
     "amqp.client": "a record of a connection",
     "amqp.consumer_arguments": "reads what a declaration says",
     "amqp.context": "wiring; a record of everything else",

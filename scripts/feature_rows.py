@@ -174,6 +174,8 @@ FEATURES: Final = (
             DELIVERY, _CLIENT),
     Feature("D11", "Prefetch 500, with deliveries paused and resumed by the client",
             "`channel.flow`", DELIVERY),
+    Feature("E1", "A queue is made when it is first needed", "`auto_create_queues`, policy key "
+            "`auto-create-queues`", "auto-creation.md"),
 
     Feature("E2", "Bounded queues in an order: to put a message in and take it out costs little at "
             "any depth", "`x-sort-key`, `x-max-priority`", TYPES,
@@ -188,6 +190,8 @@ FEATURES: Final = (
             "the publisher waits", "`x-overflow`", LIMITS),
     Feature("E7", "What fails too often is a dead message, and so is what a deleted queue held",
             "`x-delivery-limit`, `alternateBinding`", "dead-letters.md"),
+    Feature("E10", "A queue that lives as long as its client's session, for replies too",
+            "`queue.declare`, exclusive; `amq.rabbitmq.reply-to`", DELIVERY),
     Feature("E12", "A queue with one consumer at most", "`x-max-consumers`", DELIVERY),
     Feature("E14", "One order over all that a subscription by pattern brings",
             "`queue.bind` to a topic exchange", EXCHANGES),

@@ -26,8 +26,8 @@ FEATURES_INTRODUCTION: Final = """\
 Written by `make reference` from `scripts/feature_rows.py` and the tests; do not edit.
 
 Every feature that the queue chapter of Qpid Broker-J, ActiveMQ's pages on prefetch and on message
-priorities, and the acknowledgement modes of Qpid's clients speak of. The last column leads to the
-tests of a row; what no test can show, or not yet, is said in italics.
+priorities, the acknowledgement modes of Qpid's clients and the queues of xmlBlaster speak of. The
+last column leads to the tests of a row; what no test can show, or not yet, is said in italics.
 """
 
 TESTS_INTRODUCTION: Final = """\

@@ -20,7 +20,7 @@ PACKAGE = Path(__file__).resolve().parent.parent / "src" / "hareline"
 BUDGETS: Final = {
     "": 2_250,
     "administration": 3_450,
-    "amqp": 8_700,
+    "amqp": 8_750,
     "auth": 2_850,
     "authorities": 1_300,
     "broker": 7_600,

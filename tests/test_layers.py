@@ -50,7 +50,7 @@ OURS: dict[str, tuple[str, ...]] = {
     "queues.declare": ("queues.declare", "selectors", "errors", "wire.table"),
     "broker": (
         *("broker", "queues", "selectors", "errors", "clock", "compiled", "counts", "events"),
-        *("later", "message", "storage.interface", "turn"),
+        *("later", "message", "patterns", "storage.interface", "turn"),
     ),
     "storage": ("storage", "message", "errors", "events", "clock", "compiled"),
     "storage.journal": ("storage.journal", "errors"),

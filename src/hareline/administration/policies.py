@@ -481,9 +481,15 @@ class Policies:
             return NONE_APPLIED
         return policies.applied(exchange.name, None)
 
+    def _of_name(self, vhost: str, name: str, queue_type: str | None) -> Mapping[str, object]:
+        """Keys for a queue of this type, or an exchange (None), that need not exist."""
+        policies = self._by_vhost.get(vhost)
+        return policies.applied(name, queue_type).definition if policies else {}
+
     def attach(self, vhost: VirtualHost) -> None:
         """Have queues and exchanges of this virtual host follow the policies from now on."""
         vhost.live_arguments.overlay = partial(self._overlay, vhost.name)
+        vhost.auto_creation.policy = partial(self._of_name, vhost.name)
         vhost.follow(partial(self._on_queue_added, vhost), partial(self._set_alternate, vhost))
         if self._by_vhost.get(vhost.name):
             self.refresh(vhost.name)
@@ -493,6 +499,7 @@ class Policies:
         context = self._context
         vhost = context.vhosts[vhost_name]
         self._unable.pop(vhost_name, None)  # to be reported again
+        vhost.routing.mark_changed()  # a publish may make its queue now
         running = self._refreshing.get(vhost_name)
         if running is not None and running.goes_on_for(vhost):
             running.begin_again()

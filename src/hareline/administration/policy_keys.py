@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, NamedTuple
 
 from hareline.administration.checks import invalid, is_unicode, term
+from hareline.broker.auto_creation import QUEUES_KEY
 from hareline.broker.exchanges.alternate import ALTERNATE_EXCHANGE
 from hareline.broker.live_arguments import LiveArguments
 from hareline.broker.making import QUORUM_DELIVERY_LIMIT, QueueDefaults
@@ -73,9 +74,13 @@ _ARGUMENTS: Final[Mapping[str, PolicyKey]] = {
     for row in ROWS
     if row.live or row.policy is not None
 }
-_MERGE: Final = PolicyKey("flag for merging", read.flag, "operator", is_ours=True)
+#: Keys of ours that set no argument of queues.
+_OURS: Final[Mapping[str, PolicyKey]] = {
+    MERGE: PolicyKey("flag for merging", read.flag, "operator", is_ours=True),
+    QUEUES_KEY: PolicyKey("flag for making queues", read.flag, is_ours=True),
+}
 #: All keys of policies by name.
-KEYS: Final[Mapping[str, PolicyKey]] = {**_RABBITMQ, **_OLD, **_ARGUMENTS, MERGE: _MERGE}
+KEYS: Final[Mapping[str, PolicyKey]] = {**_RABBITMQ, **_OLD, **_ARGUMENTS, **_OURS}
 #: Keys that RabbitMQ 4 has too; it refuses a policy with any other.
 RABBITMQ_KEYS: Final = frozenset(
     name for name, key in KEYS.items() if name not in _OLD and not key.is_ours
@@ -84,7 +89,7 @@ RABBITMQ_KEYS: Final = frozenset(
 WITHOUT_EFFECT: Final = frozenset(
     name
     for name, key in KEYS.items()
-    if key.argument is None and name not in (ALTERNATE_EXCHANGE, MERGE)
+    if key.argument is None and name != ALTERNATE_EXCHANGE and name not in _OURS
 )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from hareline.amqp.auto_creation import find_queue
 from hareline.amqp.channel import Channel
 from hareline.amqp.consumer_arguments import (
     ConsumerArguments,
@@ -49,7 +50,7 @@ def consume(channel: Channel, method: commands.Basic.Consume) -> None:
         _consume_replies(channel, method, tag)
         return
     channel.access.require("read", "queue", queue_name)
-    queue = channel.vhost.queue(queue_name, channel.client)
+    queue = find_queue(channel, queue_name)
     arguments: Mapping[str, object] = method.arguments or {}
     channel.vhost.capacity.check_arguments(f"consumer '{tag}'", arguments)
     queue_arguments = channel.vhost.queue_arguments[queue_name]
@@ -178,7 +179,7 @@ def get(channel: Channel, method: commands.Basic.Get) -> None:
     """Answer with the next message of a queue, or get-empty."""
     queue_name = channel.queue_name(method.queue)
     channel.access.require("read", "queue", queue_name)
-    queue = channel.vhost.queue(queue_name, channel.client)
+    queue = find_queue(channel, queue_name)
     arguments = channel.vhost.queue_arguments[queue_name]
     if arguments.single_active_consumer and arguments.queue_type == "quorum":
         raise ResourceLocked(

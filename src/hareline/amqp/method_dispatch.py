@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final
 
+from hareline.amqp import auto_creation, channel_methods, topology_methods
 from hareline.amqp import basic_methods as basic
-from hareline.amqp import channel_methods, topology_methods
 from hareline.amqp.channel import Channel
 from hareline.amqp.internal_events import acting, doer_of
 from hareline.auth.permissions import RightsPending
@@ -65,6 +65,7 @@ def on_frame(channel: Channel, kind: int, payload: bytes) -> None:
         _on_method_while_closing(channel, index)
         return
     if index == BASIC_PUBLISH:
+        auto_creation.before_publish(channel, payload)
         channel.parts.flow.before_publish()
         channel.content.begin(payload)
         channel.parts.gate.close_lanes(channel.number)

@@ -12,6 +12,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Final
 
+from hareline.amqp.auto_creation import find_queue
 from hareline.amqp.channel import Channel
 from hareline.amqp.consumer_arguments import check_not_stream
 from hareline.amqp.reply_to import REPLY_TO_NAME, REPLY_TO_PREFIX
@@ -167,7 +168,7 @@ def declare_queue(channel: Channel, method: commands.Queue.Declare) -> None:
         _declare_reply_queue(channel, method, name)
         return
     if method.passive:
-        queue = channel.vhost.queue(name, channel.client)
+        queue = find_queue(channel, name)
         if queue.lease is not None:
             queue.lease.touch()
     else:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Mapping
 
+from hareline.broker.auto_creation import AutoCreation
 from hareline.broker.capacity import BrokerCapacity
 from hareline.broker.change_recorder import ChangeRecorder
 from hareline.broker.declarations import Declarations, ExchangeDeclaration, QueueDeclaration
@@ -64,7 +65,8 @@ class VirtualHost:
     gone of it.
     ``live_arguments``: what its queues go by, and which of them are paused.
     ``firehose``: what traces messages while it is on (``amqp.context``).
-    ``capacity``: how much may be declared here.
+    ``capacity``: how much may be declared here. ``auto_creation``: which queues clients need not
+    declare.
     """
 
     def __init__(
@@ -107,6 +109,7 @@ class VirtualHost:
         self.prefetch_max = 0
         self.consumer_timeout_ms = 0  # how long they may hold a delivery: ``amqp.consumer_watch``
         self.reply_queues: dict[str, Enqueueing] = {}
+        self.auto_creation = AutoCreation()
         self.default_queue_type = ""  # of queues declared without a type; empty: classic
         self.producers = Producers(name, store, clock, report)
         self.environment = QueueEnvironment(

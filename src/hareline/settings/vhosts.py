@@ -9,7 +9,7 @@ from pydantic import model_validator
 from pydantic_core import InitErrorDetails
 
 from hareline.settings.section import Section, known_in, option, problem, refuse
-from hareline.settings.values import Audit, MaxAge, Octets, ShortString
+from hareline.settings.values import Audit, MaxAge, Octets, PatternList, ShortString
 
 
 class VirtualHost(Section):
@@ -67,6 +67,15 @@ class VirtualHost(Section):
         "has an x-consumer-timeout; then it loses the message and is cancelled. 0 means no limit.",
         reload="live",
         ge=0,
+    )
+
+    auto_create_queues: PatternList = option(
+        (),
+        "Regular expressions. A queue in whose name one of them is found is made when a client "
+        "first publishes to it by the default exchange, consumes from it, gets from it or declares "
+        "it passively: durable, with the arguments of policies. The user needs the right to "
+        "configure it.",
+        reload="live",
     )
 
     max_producers: int = option(

@@ -336,6 +336,7 @@ def test_exclusive_queues_go_with_their_connection(
     other.declare("mine")
 
 
+@pytest.mark.row("E10")
 def test_exclusive_queues_are_gone_before_close_ok_is_written(
     broker: SteppedBroker, peer: Peer
 ) -> None:

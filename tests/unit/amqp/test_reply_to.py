@@ -57,6 +57,7 @@ def test_the_reply_to_of_a_request_is_made_an_address(requester: Peer, server: P
     assert received.body == b"question"
 
 
+@pytest.mark.row("E10")
 def test_a_reply_comes_straight_to_the_requesters_channel(requester: Peer, server: Peer) -> None:
     address = address_of_request(requester, server)
     server.publish(1, address, b"answer", properties=Properties(correlation_id="c1"))

@@ -1,0 +1,48 @@
+"""Names of queues that are made when a client first uses them (docs/auto-creation.md).
+
+The rules of one virtual host, by its settings and its policies; ``amqp.auto_creation`` makes the
+queues, with the rights of the client. Off unless a pattern or a policy says otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+from hareline.patterns import Pattern
+
+#: The flag of policies: queues with the names that it is for are made when they are first used.
+QUEUES_KEY: Final = "auto-create-queues"
+
+
+def _no_policy(_name: str, _queue_type: str | None) -> Mapping[str, Any]:
+    return {}
+
+
+class AutoCreation:
+    """``policy``: a name, and a queue type or None for exchanges -> what policies set for it."""
+
+    def __init__(self) -> None:
+        self.policy: Callable[[str, str | None], Mapping[str, Any]] = _no_policy
+        self._queues: tuple[Pattern, ...] = ()
+
+    def set_patterns(self, queues: Iterable[str]) -> None:
+        """Make queues whose names one of these regular expressions is found in."""
+        self._queues = tuple(map(Pattern, queues))
+
+    def makes_queue(self, name: str) -> bool:
+        """True if a queue of this name is made when a client uses it and it does not exist."""
+        if not name or name.startswith("amq."):
+            return False
+        return _is_in_one(self._queues, name) or bool(self.policy(name, "classic").get(QUEUES_KEY))
+
+
+def _is_in_one(patterns: Iterable[Pattern], name: str) -> bool:
+    """True if one of these is found in the name; one that takes too long is not."""
+    for pattern in patterns:
+        try:
+            if pattern.is_in(name):
+                return True
+        except TimeoutError:
+            continue
+    return False

@@ -1,0 +1,147 @@
+"""Queues that clients use without a declare: made by patterns and policies, with their rights."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from hareline.auth.permissions import Permissions
+from hareline.wire.methods import commands
+from tests.support.administered import Administered
+from tests.support.stores import FakeDefinitions
+
+from .peer import Peer, SteppedBroker
+
+BASIC, QUEUE = commands.Basic, commands.Queue
+
+
+@pytest.fixture
+def definitions() -> FakeDefinitions:
+    return FakeDefinitions()
+
+
+@pytest.fixture
+def broker(definitions: FakeDefinitions) -> SteppedBroker:
+    broker = SteppedBroker(definitions=definitions)
+    broker.vhost.auto_creation.set_patterns([r"^jobs\."])
+
+    def write_pending() -> bool:
+        definitions.commit()
+        return broker.store.write_pending()
+
+    definitions.ask_for_turn = broker.turn.arm
+    broker.turn.write_pending = write_pending
+    return broker
+
+
+@pytest.fixture
+def peer(broker: SteppedBroker) -> Peer:
+    return broker.connect()
+
+
+@pytest.fixture
+def administered() -> Iterator[Administered]:
+    broker = Administered()
+    yield broker
+    broker.close()
+
+
+@pytest.mark.row("E1")
+def test_a_publish_makes_the_queue_that_it_names(
+    broker: SteppedBroker, peer: Peer, definitions: FakeDefinitions
+) -> None:
+    peer.call(1, commands.Confirm.Select)
+    for _ in range(2):
+        peer.publish(1, "jobs.a", b"m", mandatory=True)
+    peer.publish(1, "jobs", b"m")  # does not match
+    peer.publish(1, "jobs.b", b"m", exchange="amq.direct")
+    assert {each.name for each in peer.receive()} == {"basic.ack"}  # nothing was returned
+    queue = broker.queue("jobs.a")
+    assert (queue.ready_count, queue.is_durable, queue.is_auto_delete) == (2, True, False)
+    assert definitions.queues == {"jobs.a": 1}
+    peer.call(1, QUEUE.Delete, queue="jobs.a")
+    peer.publish(1, "jobs.a", b"again")  # its route was known
+    peer.receive()
+    assert broker.queue("jobs.a").ready_count == 1
+
+
+@pytest.mark.row("E1")
+def test_publishes_wait_until_the_queue_is_durable(
+    broker: SteppedBroker, peer: Peer, definitions: FakeDefinitions
+) -> None:
+    definitions.gathers = definitions.is_busy = True
+    other = broker.connect()
+    for each in (peer, other):
+        each.publish(1, "jobs.a", b"m")
+        each.publish(1, "jobs.a", b"m")
+    broker.run_turns()
+    assert broker.queue("jobs.a").ready_count == 0
+    definitions.is_busy = False
+    broker.turn.arm()
+    broker.run_turns()
+    assert broker.queue("jobs.a").ready_count == 4
+
+
+def test_consume_get_and_a_passive_declare_make_it(broker: SteppedBroker, peer: Peer) -> None:
+    peer.subscribe("jobs.consumed", "c")
+    assert peer.get("jobs.got") is None
+    assert peer.declare("jobs.declared", passive=True) == "jobs.declared"
+    assert sorted(broker.vhost.queues) == ["jobs.consumed", "jobs.declared", "jobs.got"]
+    assert peer.refused(1, BASIC.Get, queue="other")[0] == 404
+
+
+def test_without_the_right_to_configure_it_is_refused_as_a_declare(broker: SteppedBroker) -> None:
+    broker.add_user("ann", "ann", permissions=Permissions(r"^jobs\.ann$", ".*", ".*"))
+    peer = broker.connect("ann")
+    text = (
+        "ACCESS_REFUSED - configure access to queue 'jobs.bob' in vhost '/' refused for user 'ann'"
+    )
+    assert peer.publish_refused(1, "jobs.bob", body=b"m") == (403, text)
+    peer.open(1)
+    assert peer.refused(1, BASIC.Consume, queue="jobs.bob") == (403, text)
+    peer.open(1)
+    peer.publish(1, "jobs.ann", b"m")
+    assert peer.get("jobs.ann") is not None
+    broker.add_user("bob", "bob", permissions=Permissions(".*", "^$", ".*"))
+    assert broker.connect("bob").publish_refused(1, "jobs.bob")[0] == 403  # and nothing is made
+    assert list(broker.vhost.queues) == ["jobs.ann"]
+
+
+def test_the_limit_of_queues_holds(broker: SteppedBroker, peer: Peer) -> None:
+    broker.vhost.max_queues = 1
+    peer.publish(1, "jobs.a")
+    code, text = peer.publish_refused(1, "jobs.b")
+    assert (code, "queue limit" in text) == (406, True)
+
+
+def test_in_a_transaction_the_queue_is_there_before_the_commit(
+    broker: SteppedBroker, peer: Peer
+) -> None:
+    peer.call(1, commands.Tx.Select)
+    peer.publish(1, "jobs.a", b"m")
+    assert broker.queue("jobs.a").ready_count == 0
+    peer.call(1, commands.Tx.Commit)
+    assert broker.queue("jobs.a").ready_count == 1
+
+
+@pytest.mark.row("E1")
+def test_a_policy_makes_queues_and_gives_them_arguments(administered: Administered) -> None:
+    broker, peer = administered, administered.connect()
+    peer.publish(1, "jobs.a", b"lost")
+    broker.run_turns()
+    assert "jobs.a" not in broker.vhost.queues
+    broker.administration.policies.put(
+        "/",
+        "jobs",
+        pattern=r"^jobs\.",
+        definition={"auto-create-queues": True, "max-length": 1},
+    )
+    peer.fill("jobs.a", b"1", b"2")
+    broker.run_turns()
+    assert peer.drain("jobs.a") == [b"2"]
+    peer.call(1, QUEUE.Delete, queue="jobs.a")
+    broker.administration.policies.delete("/", "jobs", is_operator=False)
+    peer.publish(1, "jobs.a", b"lost")
+    broker.run_turns()
+    assert "jobs.a" not in broker.vhost.queues

@@ -20,10 +20,10 @@ PACKAGE = Path(__file__).resolve().parent.parent / "src" / "hareline"
 BUDGETS: Final = {
     "": 2_250,
     "administration": 3_450,
-    "amqp": 8_750,
+    "amqp": 8_800,
     "auth": 2_850,
     "authorities": 1_300,
-    "broker": 7_600,
+    "broker": 7_700,
     "cli": 8_500,
     "management": 13_100,
     "message": 1_100,

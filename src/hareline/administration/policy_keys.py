@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, NamedTuple
 
 from hareline.administration.checks import invalid, is_unicode, term
-from hareline.broker.auto_creation import QUEUES_KEY
+from hareline.broker.auto_creation import QUEUES_KEY, TOPICS_KEY
 from hareline.broker.exchanges.alternate import ALTERNATE_EXCHANGE
 from hareline.broker.live_arguments import LiveArguments
 from hareline.broker.making import QUORUM_DELIVERY_LIMIT, QueueDefaults
@@ -78,6 +78,7 @@ _ARGUMENTS: Final[Mapping[str, PolicyKey]] = {
 _OURS: Final[Mapping[str, PolicyKey]] = {
     MERGE: PolicyKey("flag for merging", read.flag, "operator", is_ours=True),
     QUEUES_KEY: PolicyKey("flag for making queues", read.flag, is_ours=True),
+    TOPICS_KEY: PolicyKey("flag for virtual topics", read.flag, is_ours=True),
 }
 #: All keys of policies by name.
 KEYS: Final[Mapping[str, PolicyKey]] = {**_RABBITMQ, **_OLD, **_ARGUMENTS, **_OURS}

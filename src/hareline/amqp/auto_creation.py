@@ -1,20 +1,25 @@
 """Queues that are made when a client first uses them; ``broker.auto_creation`` has the rules.
 
-Each is durable and has no arguments but those of policies. Its user needs the rights of a declare.
+Each is durable and has no arguments but those of policies. Its user needs the rights of a declare,
+and of a binding where it is the queue of a virtual topic.
 """
 
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from hareline.amqp.internal_events import acting, doer_of
 from hareline.amqp.rights import require_queue_rights
+from hareline.errors import AmqpError, PreconditionFailed
 from hareline.wire.methods import commands, decode_method
 
 if TYPE_CHECKING:
     from hareline.amqp.channel import Channel
     from hareline.queues.queue import Queue
+
+_EVERY_KEY: Final = "#"
+_TOPIC_TYPES: Final = ("topic", "fanout")
 
 
 def find_queue(channel: Channel, name: str) -> Queue:
@@ -33,11 +38,14 @@ def make_missing_queue(channel: Channel, name: str) -> None:
     Raises AccessRefused without the right to configure it, and PreconditionFailed at a limit.
     """
     vhost, access = channel.vhost, channel.access
-    if not vhost.auto_creation.makes_queue(name):
+    topic = vhost.auto_creation.topic_of(name)
+    if topic is None and not vhost.auto_creation.makes_queue(name):
         return
     access.require("configure", "queue", name)
+    if topic is not None:
+        require_topic_rights(channel, name, topic)
     with acting(channel.parts.context, doer_of(channel.client, channel.parts.transport)):
-        vhost.declare_queue(
+        queue = vhost.declare_queue(
             name,
             is_durable=True,
             is_auto_delete=False,
@@ -45,7 +53,51 @@ def make_missing_queue(channel: Channel, name: str) -> None:
             arguments={},
             check_rights=partial(require_queue_rights, access, vhost, name),
         )
-    channel.connection.await_definitions(name)
+        if topic is not None:
+            bind_to_topic(channel, queue, topic)
+    channel.connection.await_definitions(name, topic or "")
+
+
+def require_topic_rights(channel: Channel, name: str, topic: str) -> None:
+    """Raise AccessRefused unless the user may bind a queue of this name to a virtual topic.
+
+    Those of queue.bind, and to configure the exchange if it is missing. Raises PreconditionFailed
+    for an exchange of a type that does not give all its messages to such a binding.
+    """
+    access, exchange = channel.access, channel.vhost.exchanges.get(topic)
+    access.require("write", "queue", name)
+    access.require("read", "exchange", topic, _EVERY_KEY)
+    if exchange is None:
+        access.require("configure", "exchange", topic)
+    elif exchange.type_name not in _TOPIC_TYPES:
+        raise PreconditionFailed(
+            f"exchange '{topic}' in vhost '{channel.vhost.name}' is of type "
+            f"'{exchange.type_name}'; a virtual topic is of type 'topic' or 'fanout'"
+        )
+    if exchange is None or exchange.type_name == "topic":
+        access.require_topic("read", topic, _EVERY_KEY)
+
+
+def bind_to_topic(channel: Channel, queue: Queue, topic: str) -> None:
+    """Have a new queue get all messages of a virtual topic; its exchange is made if missing.
+
+    Raises what a declare or a bind raises, and there is no queue then.
+    """
+    vhost = channel.vhost
+    try:
+        if topic not in vhost.exchanges:
+            vhost.declare_exchange(
+                topic,
+                "topic",
+                is_durable=True,
+                is_auto_delete=False,
+                is_internal=False,
+                arguments={},
+            )
+        vhost.bind(topic, "queue", queue, _EVERY_KEY, {})
+    except AmqpError:
+        vhost.delete_queue(queue.name, channel.client)
+        raise
 
 
 def before_publish(channel: Channel, method_payload: bytes) -> None:

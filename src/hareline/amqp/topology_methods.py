@@ -12,7 +12,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Final
 
-from hareline.amqp.auto_creation import find_queue
+from hareline.amqp.auto_creation import bind_to_topic, find_queue, require_topic_rights
 from hareline.amqp.channel import Channel
 from hareline.amqp.consumer_arguments import check_not_stream
 from hareline.amqp.reply_to import REPLY_TO_NAME, REPLY_TO_PREFIX
@@ -174,10 +174,14 @@ def declare_queue(channel: Channel, method: commands.Queue.Declare) -> None:
     else:
         arguments: Mapping[str, object] = method.arguments or {}
         is_server_named = not name
+        is_new = name not in channel.vhost.queues
+        topic = channel.vhost.auto_creation.topic_of(name) if is_new else None
         if is_server_named:
             name = channel.generated_queue_name(arguments)
         else:
             channel.access.require("configure", "queue", name)
+        if topic is not None:
+            require_topic_rights(channel, name, topic)
         owner = _owner(channel, method)
         ends_with_connection = (
             owner is channel.client and arguments.get(LIFETIME_POLICY) == CONNECTION_LIFETIME
@@ -192,6 +196,8 @@ def declare_queue(channel: Channel, method: commands.Queue.Declare) -> None:
             lenient_to=channel.client if channel.dialect.redeclares_leniently else None,
             check_rights=partial(require_queue_rights, channel.access, channel.vhost, name),
         )
+        if topic is not None:
+            bind_to_topic(channel, queue, topic)
         if is_server_named:
             channel.take_generated_name()
     channel.last_queue_name = queue.name

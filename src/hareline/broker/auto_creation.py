@@ -13,6 +13,10 @@ from hareline.patterns import Pattern
 
 #: The flag of policies: queues with the names that it is for are made when they are first used.
 QUEUES_KEY: Final = "auto-create-queues"
+#: The flag of policies: exchanges with the names that it is for are virtual topics.
+TOPICS_KEY: Final = "virtual-topics"
+
+_CONSUMER: Final = "Consumer"  # the first word of a name as ActiveMQ has it
 
 
 def _no_policy(_name: str, _queue_type: str | None) -> Mapping[str, Any]:
@@ -25,16 +29,33 @@ class AutoCreation:
     def __init__(self) -> None:
         self.policy: Callable[[str, str | None], Mapping[str, Any]] = _no_policy
         self._queues: tuple[Pattern, ...] = ()
+        self._topics: tuple[Pattern, ...] = ()
 
-    def set_patterns(self, queues: Iterable[str]) -> None:
-        """Make queues whose names one of these regular expressions is found in."""
+    def set_patterns(self, queues: Iterable[str], topics: Iterable[str] = ()) -> None:
+        """Make queues with such names, and those of consumers of virtual topics with such names.
+
+        Regular expressions; one that is found anywhere in a name counts.
+        """
         self._queues = tuple(map(Pattern, queues))
+        self._topics = tuple(map(Pattern, topics))
 
     def makes_queue(self, name: str) -> bool:
         """True if a queue of this name is made when a client uses it and it does not exist."""
         if not name or name.startswith("amq."):
             return False
         return _is_in_one(self._queues, name) or bool(self.policy(name, "classic").get(QUEUES_KEY))
+
+    def topic_of(self, queue: str) -> str | None:
+        """The virtual topic whose messages a queue of this name gets; None for most names.
+
+        The queue is called ``Consumer.GROUP.TOPIC``, and the topic is an exchange.
+        """
+        word, _, rest = queue.partition(".")
+        group, _, topic = rest.partition(".")
+        if word != _CONSUMER or not group or not topic:
+            return None
+        is_topic = _is_in_one(self._topics, topic) or bool(self.policy(topic, None).get(TOPICS_KEY))
+        return topic if is_topic else None
 
 
 def _is_in_one(patterns: Iterable[Pattern], name: str) -> bool:

@@ -126,7 +126,7 @@ def set_up(vhost: VirtualHost, settings: VhostSettings) -> None:
     if vhost.consumer_timeout_ms != settings.consumer_timeout_s * 1000:
         vhost.consumer_timeout_ms = settings.consumer_timeout_s * 1000
         vhost.environment.ruled.update(dict.fromkeys(vhost.queues.values()))
-    vhost.auto_creation.set_patterns(settings.auto_create_queues)
+    vhost.auto_creation.set_patterns(settings.auto_create_queues, settings.virtual_topics)
     vhost.routing.mark_changed()  # a publish may make its queue now
     vhost.producers.max_count = settings.max_producers
     vhost.producers.max_age_ms = settings.producer_max_age_s * 1000

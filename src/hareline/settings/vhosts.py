@@ -77,6 +77,13 @@ class VirtualHost(Section):
         "configure it.",
         reload="live",
     )
+    virtual_topics: PatternList = option(
+        (),
+        "Regular expressions for names of exchanges. A queue `Consumer.GROUP.EXCHANGE` of one of "
+        "them is made as with `auto_create_queues`, and gets all that is published to the "
+        "exchange, which is made too if there is none.",
+        reload="live",
+    )
 
     max_producers: int = option(
         10_000,

@@ -145,3 +145,83 @@ def test_a_policy_makes_queues_and_gives_them_arguments(administered: Administer
     peer.publish(1, "jobs.a", b"lost")
     broker.run_turns()
     assert "jobs.a" not in broker.vhost.queues
+
+
+# --------------------------------------------------------------------------- virtual topics
+
+GROUP_A, GROUP_B = "Consumer.a.VirtualTopic.orders", "Consumer.b.VirtualTopic.orders"
+TOPIC = "VirtualTopic.orders"
+
+
+@pytest.fixture
+def topics(broker: SteppedBroker) -> SteppedBroker:
+    broker.vhost.auto_creation.set_patterns([], [r"^VirtualTopic\."])
+    return broker
+
+
+def test_each_group_of_a_virtual_topic_gets_each_message_once(
+    topics: SteppedBroker, peer: Peer, definitions: FakeDefinitions
+) -> None:
+    peer.subscribe(GROUP_A, "a1")
+    peer.subscribe(GROUP_A, "a2")
+    peer.declare(GROUP_B, durable=True)
+    peer.publish(1, "any.key", b"m", exchange=TOPIC)
+    assert peer.bodies() == [b"m"]
+    assert topics.queue(GROUP_B).ready_count == 1
+    assert definitions.exchanges == {TOPIC}
+    assert definitions.bindings == {(TOPIC, "queue", each, "#") for each in (GROUP_A, GROUP_B)}
+
+
+def test_a_binding_that_was_taken_away_stays_away(topics: SteppedBroker, peer: Peer) -> None:
+    peer.declare_exchange(TOPIC, "fanout")
+    peer.declare(GROUP_A)
+    peer.call(1, QUEUE.Unbind, queue=GROUP_A, exchange=TOPIC, routing_key="#")
+    peer.declare(GROUP_A)
+    peer.publish(1, "", b"m", exchange=TOPIC)
+    assert peer.get(GROUP_A) is None
+
+
+@pytest.mark.parametrize("name", ["Consumer..VirtualTopic.x", "Consumer.a.", "Consumer.a.other"])
+def test_other_names_are_no_virtual_topics(topics: SteppedBroker, peer: Peer, name: str) -> None:
+    assert peer.refused(1, BASIC.Consume, queue=name)[0] == 404
+    peer.open(1)
+    peer.declare(name)
+    assert "VirtualTopic.x" not in topics.vhost.exchanges
+
+
+def test_an_exchange_of_another_type_is_refused(topics: SteppedBroker, peer: Peer) -> None:
+    peer.declare_exchange(TOPIC, "direct")
+    assert peer.refused(1, BASIC.Consume, queue=GROUP_A) == (
+        406,
+        f"PRECONDITION_FAILED - exchange '{TOPIC}' in vhost '/' is of type 'direct'; a virtual "
+        "topic is of type 'topic' or 'fanout'",
+    )
+    assert topics.vhost.queues == {}
+
+
+def test_who_may_not_read_the_topic_gets_no_queue_of_it(topics: SteppedBroker) -> None:
+    topics.add_user("ann", "ann", permissions=Permissions(".*", ".*", "^Consumer"))
+    peer = topics.connect("ann")
+    text = f"ACCESS_REFUSED - read access to exchange '{TOPIC}' in vhost '/' refused for user 'ann'"
+    assert peer.refused(1, BASIC.Consume, queue=GROUP_A) == (403, text)
+    peer.open(1)
+    assert peer.refused(1, QUEUE.Declare, queue=GROUP_A) == (403, text)
+    assert (topics.vhost.queues, TOPIC in topics.vhost.exchanges) == ({}, False)
+
+
+def test_where_the_binding_is_one_too_many_there_is_no_queue(
+    topics: SteppedBroker, peer: Peer
+) -> None:
+    topics.vhost.capacity.max_bindings = 0
+    assert peer.refused(1, QUEUE.Declare, queue=GROUP_A)[0] == 406
+    assert topics.vhost.queues == {}
+
+
+def test_a_policy_makes_an_exchange_a_virtual_topic(administered: Administered) -> None:
+    peer = administered.connect()
+    administered.administration.policies.put(
+        "/", "orders", pattern="^orders$", definition={"virtual-topics": True}
+    )
+    peer.subscribe("Consumer.a.orders", "c")
+    peer.publish(1, "k", b"m", exchange="orders")
+    assert peer.bodies() == [b"m"]

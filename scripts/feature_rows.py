@@ -276,5 +276,9 @@ FEATURES: Final = (
     Feature("S10", "SCRAM-SHA-256 is offered, where it works", "`auth.mechanisms`", USERS),
     Feature("S11", "An instant of expiry holds after a requeue, and as a dead letter",
             "property `expiration`", TIME),
+    Feature("S12", "Schedules, as in ActiveMQ: at an instant, at cron times, and repeated; they "
+            "can be listed, cancelled and fired",
+            "exchange type `x-delayed-message`, headers `x-deliver-at`, `x-schedule-cron`, "
+            "`x-schedule-period`, `x-schedule-repeat`", TIME),
 )
 # fmt: on

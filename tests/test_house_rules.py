@@ -29,7 +29,7 @@ BUDGETS: Final = {
     "message": 1_100,
     "metrics": 1_150,
     "net": 3_350,
-    "queues": 13_690,
+    "queues": 13_850,
     "ranges": 700,
     "selectors": 2_450,
     "server": 1_800,

@@ -1,9 +1,9 @@
 """The ``x-delayed-message`` exchange: routes messages with an x-delay header that much later.
 
 As in RabbitMQ's plugin, ``x-delayed-type`` names the type of exchange that it routes by, and
-bindings are those of that type. A message with a delay matches only the exchange's own queue
-(``broker.delayed_queues``), which returns it when its time has come, with a delay below 0; so it
-is routed by the bindings that exist then. Called by ``broker.routing`` for every message.
+bindings are those of that type. A message with a delay or a schedule matches only the exchange's
+own queue (``broker.delayed_queues``), which returns it when its time has come, with a delay below
+0; so it is routed by the bindings that exist then. Called by ``broker.routing`` for every message.
 
 Invariant: ``match`` returns only the delay queue, or what the inner type returns.
                                                                                     [hot: match]
@@ -17,6 +17,7 @@ from typing import ClassVar, Final
 from hareline.broker.exchanges.exchange import Arguments, Destination, Exchange, Headers
 from hareline.errors import PreconditionFailed
 from hareline.queues.policies.delay import DELAY_HEADER, delay_ms_of
+from hareline.queues.policies.schedule import check_schedule, has_schedule
 
 DELAYED_MESSAGE: Final = "x-delayed-message"
 TYPE_ARGUMENT: Final = "x-delayed-type"
@@ -49,7 +50,8 @@ class DelayedExchange(Exchange):
         self.matches_every_key = inner.matches_every_key  # type: ignore[misc] # known only now
 
     def match(self, routing_key: str, message: Headers) -> Iterable[Destination]:
-        if delay_ms_of(message.header(DELAY_HEADER)) > 0:
+        """Raises PreconditionFailed for headers that make no schedule."""
+        if is_delayed(message):
             return (self.delay_queue,)
         return self._inner.match(routing_key, message)
 
@@ -59,6 +61,17 @@ class DelayedExchange(Exchange):
 
     def unbind(self, destination: Destination, routing_key: str, arguments: Arguments) -> None:
         self._inner.unbind(destination, routing_key, arguments)
+
+
+def is_delayed(message: Headers) -> bool:
+    """True if an exchange keeps this message until its time, or sends it at several.
+
+    Raises PreconditionFailed for headers that make no schedule, MalformedFrame for headers that are
+    no table.
+    """
+    if has_schedule(message.property_octets) and check_schedule(message.headers):
+        return True
+    return delay_ms_of(message.header(DELAY_HEADER)) > 0
 
 
 def inner_type_of(arguments: Arguments) -> str:

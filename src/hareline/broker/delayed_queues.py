@@ -6,8 +6,8 @@ it: its owner is the exchange, so that every method of a client is refused as fo
 exclusive queue (405), and the default exchange does not lead to it. ``queues.policies.delay`` says
 when a message leaves.
 
-Invariant: a message that leaves has an x-delay below 0, so that it is not delayed again, neither
-here nor by another such exchange on its way.                                                [hot]
+Invariant: a message that leaves has no schedule, and no x-delay or x-deliver-at above 0, so that it
+is not delayed again, neither here nor by another such exchange on its way.                  [hot]
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from hareline.message import Message
 from hareline.queues.core.enqueueing import archive_message
 from hareline.queues.core.environment import QueueEnvironment
 from hareline.queues.core.kinds import TAKEN
-from hareline.queues.policies.delay import DELAY_HEADER, delay_ms_of
+from hareline.queues.policies.delay import not_delayed
 from hareline.queues.policies.expiry import expires_at_ms
 
 PREFIX: Final = "amq.delayed."  # reserved, so no client has a queue of such a name
@@ -63,9 +63,9 @@ class DelayedSender:
         archive_message(onward, takers, archives)
 
     def _onward(self, message: Message) -> Message:
-        """The message as its queues get it: arriving now, with the delay negated."""
+        """The message as its queues get it: arriving now, with delay and instant negated."""
         now_ms = self._environment.clock.now_ms
-        onward = message.with_header(DELAY_HEADER, -delay_ms_of(message.header(DELAY_HEADER)))
+        onward = not_delayed(message)
         onward.arrival_ms = now_ms
         if message.expires_at_ms:
             expiration = message.properties.expiration

@@ -17,7 +17,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from hareline.broker.delayed_exchange import DelayedExchange, inner_type_of
+from hareline.broker.delayed_exchange import DelayedExchange, inner_type_of, is_delayed
 from hareline.broker.exchange_types import create_exchange
 from hareline.broker.exchanges.bindings import Binding
 from hareline.broker.exchanges.consistent_hash import ConsistentHashExchange
@@ -30,7 +30,7 @@ from hareline.broker.filtered_exchange import NO_LOCAL, FilteredDestination, fil
 from hareline.broker.local_random_exchange import LocalRandomExchange
 from hareline.broker.vhost import VirtualHost
 from hareline.message import Message
-from hareline.queues.policies.delay import DELAY_HEADER, delay_ms_of
+from hareline.queues.policies.delay import due_of, not_delayed
 from hareline.queues.queue import Queue
 
 Outcome = Literal["taken", "possible", "not_chosen", "filtered", "no_match", "replaced"]
@@ -135,10 +135,13 @@ class _Walk:
         self._tried = 0
 
     def run(self, first: Exchange) -> Generator[None, None, None]:
-        delay_ms = _delay_of(first, self._message)
-        if delay_ms:
-            self._explanation.delay_ms = delay_ms
-            self._message = self._message.with_header(DELAY_HEADER, -delay_ms)
+        if isinstance(first, DelayedExchange) and is_delayed(self._message):
+            arrival_ms = self._message.arrival_ms
+            due_ms, schedule = due_of(self._message, arrival_ms)
+            self._explanation.delay_ms = max(1, due_ms - arrival_ms)
+            self._message = not_delayed(
+                self._message if schedule is None else schedule.copy_of(self._message)
+            )
         self._go(_Visit(first, None, False, True))
         while self._certain or self._chance:
             visit = (self._certain or self._chance).pop(0)
@@ -341,12 +344,6 @@ def _type_of(exchange: Exchange) -> str:
     if isinstance(exchange, DelayedExchange):
         return inner_type_of(exchange.arguments)
     return exchange.type_name
-
-
-def _delay_of(exchange: Exchange, message: Message) -> int:
-    if not isinstance(exchange, DelayedExchange):
-        return 0
-    return max(0, delay_ms_of(message.header(DELAY_HEADER)))
 
 
 def _kind_of(destination: Destination) -> str:

@@ -14,6 +14,8 @@ from hareline.message.headers import (
     decode_fields,
     decode_priority,
     encode_fields,
+    kind_of,
+    type_name,
 )
 from hareline.message.large_body import BodyReader, LargeBody
 from hareline.message.message import (
@@ -56,8 +58,10 @@ __all__ = [
     "decode_fields",
     "decode_priority",
     "encode_fields",
+    "kind_of",
     "large_message",
     "made_message",
     "stored_bytes",
     "trace_copy",
+    "type_name",
 ]

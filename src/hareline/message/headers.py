@@ -10,7 +10,15 @@ from typing import Final
 
 from hareline.wire.properties import decode_priority
 from hareline.wire.property_parts import PropertyParts
-from hareline.wire.table import SignedInt, Table, Timestamp, decode_table_body, encode_table
+from hareline.wire.table import (
+    SignedInt,
+    Table,
+    Timestamp,
+    decode_table_body,
+    encode_table,
+    kind_of,
+    type_name,
+)
 
 __all__ = [
     "PropertyParts",
@@ -20,6 +28,8 @@ __all__ = [
     "decode_fields",
     "decode_priority",
     "encode_fields",
+    "kind_of",
+    "type_name",
 ]
 
 _LENGTH_SIZE: Final = 4  # a table begins with its length

@@ -290,6 +290,10 @@ class Message:
         if name not in headers:
             return self
         del headers[name]
+        return self.with_headers(headers)
+
+    def with_headers(self, headers: Table) -> Message:
+        """A message with this headers table in the place of its own."""
         return self.replace(properties=replace_headers(self.property_octets, headers))
 
     def unwritten(self) -> Message:

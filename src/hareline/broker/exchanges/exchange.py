@@ -54,6 +54,9 @@ class Headers(Protocol):
     @property
     def properties(self) -> MessageProperties: ...
 
+    @property
+    def property_octets(self) -> bytes: ...
+
     def header(self, name: str) -> object: ...
 
 

@@ -14,7 +14,7 @@ from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from hareline.errors import MalformedFrame
+from hareline.errors import MalformedFrame, PreconditionFailed
 from hareline.queues.core.enqueueing import Enqueueing, archive_message, archives_of
 from hareline.queues.core.kinds import KEEPS_ALL, KEEPS_NONE, TAKEN
 from hareline.queues.dead_letters.history import first_death
@@ -37,6 +37,7 @@ NO_ORIGIN: Final = "no_origin"
 NOT_ALLOWED: Final = "not_allowed"
 ALARM: Final = "alarm"
 UNREADABLE: Final = "unreadable"
+NO_SCHEDULE: Final = "invalid_schedule"
 
 REASONS: Final = {
     FULL: "a queue that it would come to is at its limits",
@@ -48,6 +49,7 @@ REASONS: Final = {
     NOT_ALLOWED: "the user may not write there",
     ALARM: "memory or disk are short, so nothing may be published",
     UNREADABLE: "its content cannot be read from disk",
+    NO_SCHEDULE: "its headers make no schedule, and a delayed exchange is on its way",
 }
 
 
@@ -183,7 +185,10 @@ class OriginTarget(Target):
 
 def routed(vhost: VirtualHost, exchange: Exchange, keys: list[str], message: Message) -> Place:
     """The queues that an exchange leads to by these keys; the first is the message's own."""
-    queues, _, archives = vhost.routing.route(exchange, keys, message)
+    try:
+        queues, _, archives = vhost.routing.route(exchange, keys, message)
+    except PreconditionFailed:
+        return Place(refusal=NO_SCHEDULE)
     if not queues:
         return Place(refusal=UNROUTABLE)
     return Place(queues, address_of(vhost, exchange.name, keys[0]), archives)

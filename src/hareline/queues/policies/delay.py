@@ -1,5 +1,7 @@
 """The entries of an x-delayed-message exchange: all are held, and at their time they go on.
 
+Those with a ``schedule`` that repeats send a copy, and are put back for their next time.
+
 The queue of such an exchange (``broker.delayed_queues``) has one of these as its ``hold``. Nothing
 in that queue is ever ready: at its time an entry leaves, and its message goes to the exchange
 again, a share of the work at a time. Entries that are due together, as after a restart, go in the
@@ -11,15 +13,24 @@ was made of its message, so a crash neither loses nor doubles it.               
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from hareline import events
-from hareline.errors import MalformedFrame, StoreError
-from hareline.queues.core.entry import QueueEntry
+from hareline.errors import MalformedFrame, PreconditionFailed, StoreError
+from hareline.queues.core.entry import HELD, QueueEntry
 from hareline.queues.core.environment import QueueEnvironment
 from hareline.queues.orders.read_back import RECENT_BYTES
 from hareline.queues.policies.hold import Hold, whole_number
+from hareline.queues.policies.schedule import (
+    AT_HEADER,
+    Schedule,
+    check_schedule,
+    deliver_at_ms,
+    has_schedule,
+    schedule_of,
+    without_schedule,
+)
 
 if TYPE_CHECKING:
     from hareline.message import Message
@@ -52,6 +63,33 @@ def delay_ms_of(value: object) -> int:
     return min(number, DELAY_MAX_MS)
 
 
+def due_of(message: Message, since_ms: int) -> tuple[int, Schedule | None]:
+    """Time at which a message that came at ``since_ms`` is sent on, in epoch milliseconds.
+
+    And its schedule, unless it is sent only once.
+    """
+    delay_ms = max(0, delay_ms_of(message.header(DELAY_HEADER)))
+    if has_schedule(message.property_octets):
+        try:
+            return schedule_of(message, delay_ms, since_ms)
+        except PreconditionFailed:  # a dead letter, or an earlier version took it in
+            pass
+    return since_ms + delay_ms, None
+
+
+def not_delayed(message: Message) -> Message:
+    """A message that is sent once as it is sent on: its delay and its instant are negated."""
+    delay_ms = delay_ms_of(message.header(DELAY_HEADER))
+    sent = message.with_header(DELAY_HEADER, -delay_ms) if delay_ms > 0 else message.replace()
+    if has_schedule(sent.property_octets):
+        try:
+            if check_schedule(sent.headers):
+                return sent.with_header(AT_HEADER, -deliver_at_ms(sent.header(AT_HEADER)))
+        except PreconditionFailed:  # as in due_of
+            return without_schedule(sent)
+    return sent
+
+
 def _number_in(text: str) -> int:
     digits = text[1:] if text[:1] in ("+", "-") else text
     if not (digits.isascii() and digits.isdigit()):
@@ -71,7 +109,7 @@ class Delay(Hold):
     per_step: ClassVar[int] = SENT_PER_STEP
     bytes_per_step: ClassVar[int] = SENT_BYTES_PER_STEP
 
-    __slots__ = ("_environment", "_send")
+    __slots__ = ("_by_id", "_environment", "_schedules", "_send")
 
     def __init__(
         self, queue: QueuePort, environment: QueueEnvironment, send: Callable[[Message], None]
@@ -79,14 +117,53 @@ class Delay(Hold):
         super().__init__(queue, environment)
         self._environment = environment
         self._send: Callable[[Message], None] | None = send
+        self._schedules: dict[QueueEntry, Schedule] = {}  # of those that are sent again
+        self._by_id: dict[str, QueueEntry] = {}
 
     def takes(self, entry: QueueEntry, since_ms: int) -> bool:
         """True always: an entry that is due already, after a restart, goes by the timer as well.
 
         Raises MalformedFrame for a message whose headers are no table.
         """
-        self._keep(entry, since_ms + max(0, delay_ms_of(entry.message.header(DELAY_HEADER))))
+        self._keep(entry, self._due_ms(entry, since_ms))
         return True
+
+    def _due_ms(self, entry: QueueEntry, since_ms: int) -> int:
+        due_ms, schedule = due_of(entry.message, since_ms)
+        if schedule is not None:
+            if not schedule.schedule_id:
+                schedule.schedule_id = self._new_id(entry)
+            self._schedules[entry] = schedule
+            self._by_id[schedule.schedule_id] = entry
+        return due_ms
+
+    def _new_id(self, entry: QueueEntry) -> str:
+        """The message-id, unless there is none or another schedule has it."""
+        message = entry.message
+        given = message.properties.message_id
+        message.forget_properties()
+        if given and not self.scheduled([given]):
+            return given
+        return f"{message.arrival_ms}-{entry.offset}"  # the same after a restart
+
+    def schedule_of(self, entry: QueueEntry) -> Schedule | None:
+        """The schedule of a held entry; None if it is sent only once."""
+        return self._schedules.get(entry)
+
+    def scheduled(self, schedule_ids: Iterable[str]) -> list[QueueEntry]:
+        """The held entries of these schedules; ids of no schedule are passed over."""
+        found = [self._by_id[each] for each in schedule_ids if each in self._by_id]
+        return [entry for entry in found if entry.state == HELD]
+
+    def take_all(self) -> list[QueueEntry]:
+        self._schedules.clear()
+        self._by_id.clear()
+        return super().take_all()
+
+    def _forget_left(self) -> None:
+        super()._forget_left()
+        self._schedules = {e: each for e, each in self._schedules.items() if e.state == HELD}
+        self._by_id = {name: e for name, e in self._by_id.items() if e.state == HELD}
 
     def _on_deadline(self) -> None:
         environment = self._environment
@@ -123,15 +200,25 @@ class Delay(Hold):
         ledger = queue.ledger
         send = self._send
         assert send is not None, queue  # a stopped hold has no timer
-        for entry in queue.take_due(entries):
+        now_ms = self._clock.now_ms
+        taken = [(entry, self._schedules.pop(entry, None)) for entry in queue.take_due(entries)]
+        for entry, schedule in taken:
+            message = entry.message
+            is_last = schedule is None or not schedule.advance(now_ms)
             try:
-                send(entry.message)
+                send(message if schedule is None else schedule.copy_of(message))
             except (MalformedFrame, StoreError) as error:  # the store keeps what it has of it
                 unreadable.append(error.explanation)
                 continue
+            if schedule is not None:
+                self._by_id.pop(schedule.schedule_id, None)
+                if not is_last:
+                    queue.put(schedule.waiting(message))
             if ledger is not None:
                 ledger.settle(entry)
 
     def stop(self) -> None:
         super().stop()
         self._send = None
+        self._schedules.clear()
+        self._by_id.clear()

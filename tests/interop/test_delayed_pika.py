@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -264,6 +265,36 @@ def test_a_transaction_delays_from_its_commit_on(
     publish(sending, exchange, b"committed", 50)
     sending.tx_commit()
     assert bodies(receive(channel, queue, 1)) == [b"committed"]
+
+
+@pytest.mark.row("S12")
+def test_a_schedule_repeats_and_ends(channel: BlockingChannel, exchange: str, queue: str) -> None:
+    channel.queue_bind(queue, exchange, "k")
+    headers = {"x-schedule-period": 20, "x-schedule-repeat": 2}
+    properties = pika.BasicProperties(message_id="tick", headers=headers)
+    channel.basic_publish(exchange, "k", b"m", properties)
+    at = datetime.fromtimestamp(int(time.time()) - 1, UTC)
+    for name, instant in (("past", at), ("now", int(time.time() * 1000) + 20)):
+        channel.basic_publish(
+            exchange, "k", name.encode(), pika.BasicProperties(headers={"x-deliver-at": instant})
+        )
+    received = receive(channel, queue, 5)
+    ticks = [each.headers for _, each, body in received if body == b"m"]
+    assert ticks == [{"x-schedule-id": "tick", "x-schedule-number": n} for n in (1, 2, 3)]
+    assert {b"past", b"now"} < set(bodies(received))
+
+
+@pytest.mark.row("S12")
+def test_a_schedule_that_makes_no_sense_is_refused(channel: BlockingChannel, exchange: str) -> None:
+    channel.confirm_delivery()
+    headers = {"x-schedule-cron": "0 0 30 2 *"}
+    with pytest.raises(ChannelClosedByBroker) as refusal:
+        channel.basic_publish(exchange, "k", b"m", pika.BasicProperties(headers=headers))
+    assert (refusal.value.reply_code, refusal.value.reply_text) == (
+        406,
+        "PRECONDITION_FAILED - header 'x-schedule-cron' must be five fields as in crontab, "
+        "not '0 0 30 2 *': no such day in any month",
+    )
 
 
 # --------------------------------------------------------------------------------- refusals

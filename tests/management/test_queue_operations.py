@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import Any
 
 import pika
@@ -203,6 +204,51 @@ def test_delayed_messages_of_an_exchange(http: HttpApi, channel: Any) -> None:
     assert get_all(channel, queue) == [b"0"]
     assert http.ask("GET", "/api/exchanges/%2F/amq.direct/delayed").status_code == 400
     assert http.ask("GET", "/api/exchanges/%2F/no-such/delayed").status_code == 404
+
+
+@pytest.mark.row("S12")
+def test_schedules_are_listed_fired_and_cancelled_by_their_ids(http: HttpApi, channel: Any) -> None:
+    exchange, queue = new_name("x"), declare(channel)
+    channel.exchange_declare(
+        exchange, "x-delayed-message", durable=True, arguments={"x-delayed-type": "fanout"}
+    )
+    channel.queue_bind(queue, exchange)
+    yearly = {"x-schedule-cron": "0 0 1 1 *"}
+    daily = {"x-delay": 86_400_000, "x-schedule-period": 5_000, "x-schedule-repeat": 1}
+    for name, headers in (("yearly", yearly), ("daily", daily)):
+        properties = pika.BasicProperties(headers=headers, delivery_mode=2, message_id=name)
+        channel.basic_publish(exchange, "k", name.encode(), properties)
+    base = f"/api/exchanges/%2F/{exchange}/delayed"
+
+    def schedules() -> dict[str, Any]:
+        rows = [each["schedule"] for each in http.done("GET", base)["messages"]]
+        return {each["id"]: each for each in rows}
+
+    listed = schedules()
+    new_years = listed["yearly"].pop("next_ms")
+    assert listed["yearly"] == {
+        "id": "yearly",
+        "cron": "0 0 1 1 *",
+        "delay_ms": 0,
+        "period_ms": 0,
+        "repeat": 0,
+        "fired": 0,
+    }
+    assert [time.gmtime(each // 1000)[1:6] for each in new_years] == [(1, 1, 0, 0, 0)] * 5
+    first_ms, second_ms = listed["daily"]["next_ms"]
+    assert second_ms - first_ms == 5_000
+    assert http.done("POST", f"{base}/fire", {"schedules": ["yearly", "none"]})["fired"] == 1
+    assert get_all(channel, queue) == [b"yearly"]
+    after = schedules()["yearly"]
+    assert (after["fired"], after["next_ms"][:4]) == (1, new_years[1:])
+    body = {"schedules": ["yearly"], "offsets": [0]}
+    assert http.done("POST", f"{base}/cancel", body)["cancelled"] == 1
+    assert list(schedules()) == ["daily"]
+    refused = http.ask("POST", path(queue, "held/cancel"), {"schedules": ["daily"]})
+    assert (refused.status_code, refused.json()["reason"]) == (
+        400,
+        "schedules: only an x-delayed-message exchange has some",
+    )
 
 
 @pytest.mark.acceptance

@@ -40,7 +40,7 @@ CATALOGUE: Final[dict[str, tuple[Row, ...]]] = {
     ),
     "Change a running broker": (
         Row("queue", "queue", "Declare, delete and pause queues; browse and move messages."),
-        Row("exchange", "changes", "Declare and delete exchanges."),
+        Row("exchange", "changes", "Declare and delete exchanges; see delayed messages."),
         Row("bind", "changes", "Bind a queue or exchange to an exchange."),
         Row("unbind", "changes", "Remove a binding, by its routing key and arguments."),
         Row("connection", "changes", "Close connections."),

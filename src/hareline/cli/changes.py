@@ -19,8 +19,10 @@ from hareline.cli.command import (
     Group,
     OneOf,
     Session,
+    Whole,
     client_command,
     json_object,
+    together,
     typed_pairs,
 )
 from hareline.cli.completing import (
@@ -35,7 +37,7 @@ from hareline.cli.http_client import Api, Refused, path_of
 from hareline.cli.listing import compiled
 from hareline.cli.output import Column
 
-exchange = Group("exchange", help="Declare and delete exchanges.")
+exchange = Group("exchange", help="Declare and delete exchanges; see delayed messages.")
 
 _exchange = argument("exchange", shell_complete=complete_exchange, help="The exchange.")
 _destination = argument(
@@ -100,6 +102,105 @@ def delete(session: Session, exchange: str, if_unused: bool) -> None:
     query = {"if-unused": "true"} if if_unused else None
     session.api.delete(path_of("exchanges", session.one_vhost, exchange), query, what=what)
     session.out.done(f"{what}: deleted", deleted=exchange)
+
+
+_DELAYED: Final = (
+    Column("offset", "offset"),
+    Column("due_ms", "due", "time_ms"),
+    Column("routing_key", "routing-key"),
+    Column("payload_bytes", "octets"),
+    Column("schedule.id", "schedule"),
+    Column("schedule.cron", "cron"),
+    Column("schedule.period_ms", "period-ms"),
+    Column("schedule.repeat", "repeat"),
+    Column("schedule.fired", "fired"),
+)
+_PAGE: Final = 1_000
+_meant = together(
+    option(
+        "--schedule",
+        "schedules",
+        metavar="ID",
+        multiple=True,
+        help="The schedule of this id; may be given again.",
+    ),
+    option(
+        "--offset",
+        "offsets",
+        type=Whole(0),
+        multiple=True,
+        help="The message of this offset; may be given again.",
+    ),
+    option("--all", "is_all", is_flag=True, help="All messages."),
+)
+
+
+@client_command(exchange)
+@_exchange
+@option("--limit", type=Whole(1), default=50, help="At most N messages.")
+def delayed(session: Session, exchange: str, limit: int) -> None:
+    """List delayed messages and schedules, the first to be due first.
+
+    Columns: offset, due, routing-key, octets, schedule, cron, period-ms, repeat, fired.
+    """
+    path, what = _delayed(session, exchange)
+    messages: list[dict[str, Any]] = []
+    query: dict[str, Any] = {}
+    while len(messages) < limit:
+        query["count"] = min(_PAGE, limit - len(messages))
+        page = session.api.get(path, query, what=what)
+        messages += page["messages"]
+        if page["position"] is None:
+            break
+        query["position"] = page["position"]
+    session.out.table(_DELAYED, messages)
+
+
+@client_command(exchange, "cancel-delayed")
+@_exchange
+@_meant
+def cancel_delayed(session: Session, exchange: str, **meant: Any) -> None:
+    """Delete delayed messages; a schedule sends nothing more."""
+    _end_delay(session, exchange, "cancel", "cancelled", **meant)
+
+
+@client_command(exchange, "fire-delayed")
+@_exchange
+@_meant
+def fire_delayed(session: Session, exchange: str, **meant: Any) -> None:
+    """Send delayed messages on now; of a schedule that is its next firing."""
+    _end_delay(session, exchange, "fire", "fired", **meant)
+
+
+def _delayed(session: Session, exchange: str) -> tuple[str, str]:
+    """The path of what an exchange delays, and the exchange for a sentence."""
+    vhost = session.one_vhost
+    path = path_of("exchanges", vhost, exchange, "delayed")
+    return path, f"exchange '{exchange}' in vhost '{vhost}'"
+
+
+def _end_delay(
+    session: Session,
+    exchange: str,
+    operation: str,
+    verb: str,
+    *,
+    schedules: tuple[str, ...],
+    offsets: tuple[int, ...],
+    is_all: bool,
+) -> None:
+    if not schedules and not offsets and not is_all:
+        raise CommandFailed("say which: --schedule, --offset or --all", ExitStatus.USAGE)
+    body: dict[str, Any] = {"all": True}
+    if not is_all:
+        body = {"schedules": schedules, "offsets": offsets}
+    path, what = _delayed(session, exchange)
+    count = session.api.post(f"{path}/{operation}", body, what=what, is_long=True)[verb]
+    noun = "message" if count == 1 else "messages"
+    session.out.done(f"{what}: {count} {noun} {verb}", **{verb: count})
+    missing = len(set(schedules)) + len(set(offsets)) - count
+    if not is_all and missing > 0:
+        raise CommandFailed(f"{missing} of those named are not delayed", ExitStatus.NOT_FOUND)
 
 
 @client_command()

@@ -52,3 +52,31 @@ def test_bind_and_unbind(run: Run, api: ScriptedApi) -> None:
 def test_exchanges_can_be_bound(run: Run, api: ScriptedApi) -> None:
     api.will("POST", "/bindings/%2F/e/a/e/b", status=201)
     assert run("bind", "a", "b", "--to-exchange").exit_code == 0
+
+
+def test_delayed_messages_are_listed_with_their_schedules(run: Run, api: ScriptedApi) -> None:
+    schedule = {"id": "morning", "cron": "30 7 * * *", "period_ms": 0, "repeat": 0, "fired": 3}
+    message = {"offset": 7, "due_ms": 0, "routing_key": "k", "payload_bytes": 5}
+    page = {"messages": [{**message, "schedule": schedule}, message], "position": None, "held": 2}
+    api.will("GET", "/exchanges/%2F/jobs/delayed", page)
+    rows = run("exchange", "delayed", "jobs").stdout.splitlines()
+    assert [row.split("\t")[4:] for row in rows[-2:]] == [
+        ["morning", "30 7 * * *", "0", "0", "3"],
+        ["", "", "", "", ""],
+    ]
+
+
+def test_schedules_are_cancelled_by_their_ids(run: Run, api: ScriptedApi) -> None:
+    api.will("POST", "/exchanges/%2F/jobs/delayed/cancel", {"cancelled": 1})
+    result = run("exchange", "cancel-delayed", "jobs", "--schedule", "a", "--schedule", "b")
+    assert api.last.body == {"schedules": ["a", "b"], "offsets": []}
+    assert result.stdout == "exchange 'jobs' in vhost '/': 1 message cancelled\n"
+    assert (result.exit_code, result.stderr) == (4, "hareline: 1 of those named are not delayed\n")
+    api.will("POST", "/exchanges/%2F/jobs/delayed/fire", {"fired": 2})
+    assert run("exchange", "fire-delayed", "jobs", "--all").exit_code == 0
+    assert api.last.body == {"all": True}
+    result = run("exchange", "fire-delayed", "jobs")
+    assert (result.exit_code, result.stderr) == (
+        2,
+        "hareline: say which: --schedule, --offset or --all\n",
+    )

@@ -9,12 +9,13 @@ goes the way that it would have gone at its time.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from heapq import heappop, nsmallest
 from typing import Final
 
 from hareline.broker.operations.moving import Outcome
 from hareline.queues.core.entry import HELD, QueueEntry
+from hareline.queues.policies.delay import Delay
 from hareline.queues.queue import Queue
 
 LOOKED_AT_ONCE: Final = 2_048
@@ -34,18 +35,28 @@ def held(
         yield
 
 
-def cancel_held(queue: Queue, offsets: frozenset[int] | None, outcome: Outcome) -> Iterator[None]:
-    """Settle held messages; ``offsets`` None: all."""
-    for entries in _chosen(queue, offsets, CANCELLED_AT_ONCE):
+def cancel_held(
+    queue: Queue,
+    offsets: frozenset[int] | None,
+    outcome: Outcome,
+    schedule_ids: Sequence[str] = (),
+) -> Iterator[None]:
+    """Settle held messages, those of the schedules too; ``offsets`` None: all."""
+    for entries in _chosen(queue, offsets, schedule_ids, CANCELLED_AT_ONCE):
         if entries:
             queue.settle_in_place(entries)
             _note(queue, entries, outcome)
         yield
 
 
-def make_held_due(queue: Queue, offsets: frozenset[int] | None, outcome: Outcome) -> Iterator[None]:
-    """Make held messages ready now, or have their exchange send them on."""
-    for entries in _chosen(queue, offsets, MADE_DUE_AT_ONCE):
+def make_held_due(
+    queue: Queue,
+    offsets: frozenset[int] | None,
+    outcome: Outcome,
+    schedule_ids: Sequence[str] = (),
+) -> Iterator[None]:
+    """Make held messages ready now, or have their exchange send them on; as ``cancel_held``."""
+    for entries in _chosen(queue, offsets, schedule_ids, MADE_DUE_AT_ONCE):
         if entries and queue.hold is not None:
             queue.hold.make_due(entries)
             _note(queue, entries, outcome)
@@ -53,9 +64,18 @@ def make_held_due(queue: Queue, offsets: frozenset[int] | None, outcome: Outcome
 
 
 def _chosen(
-    queue: Queue, offsets: frozenset[int] | None, at_once: int
+    queue: Queue, offsets: frozenset[int] | None, schedule_ids: Sequence[str], at_once: int
 ) -> Iterator[list[QueueEntry]]:
-    """Shares of the held entries that are meant, the first to be due first; some are empty."""
+    """Shares of the held entries that are meant, the first to be due first; some are empty.
+
+    Those of schedules come before. They are looked up in the step that takes them, since a firing
+    gives the message of a schedule another offset.
+    """
+    hold = queue.hold
+    if isinstance(hold, Delay):
+        ids = list(dict.fromkeys(schedule_ids))
+        for start in range(0, len(ids), at_once):
+            yield hold.scheduled(ids[start : start + at_once])
     heap = _schedule(queue)
     if offsets is not None:
         meant: list[Due] = []

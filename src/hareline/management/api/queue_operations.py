@@ -44,6 +44,8 @@ from hareline.queues.declare.arguments import overlaid, parse_queue_arguments
 from hareline.queues.declare.table import QueueArguments
 from hareline.queues.dispatch.reading import ReadingLane
 from hareline.queues.dispatch.selective import SelectiveLane
+from hareline.queues.policies.delay import Delay
+from hareline.queues.policies.schedule import SHOWN_TIMES, Schedule
 from hareline.queues.queue import Queue
 
 routes = Routes("queue operations", enters=True)
@@ -88,14 +90,18 @@ class GroupsBody(OperationBody):
 
 
 class HeldBody(OperationBody):
-    """The held messages: these, or all."""
+    """The held messages: these, and those of these schedules; or all."""
 
     offsets: list[Offset] | None = Field(default=None, max_length=OFFSETS_MAX)
+    schedules: list[str] | None = Field(default=None, max_length=OFFSETS_MAX)
     all: bool = False
 
 
 class HeldPage(BaseModel):
-    """Held messages, the first to be due first. ``position``: for the next page."""
+    """Held messages, the first to be due first. ``position``: for the next page.
+
+    A message that an exchange sends again and again has its times in ``schedule``.
+    """
 
     messages: list[dict[str, Any]]
     position: str | None
@@ -358,12 +364,28 @@ async def _held_page(call: Call, queue: Queue) -> Response:
             for part in read_together(queue, [entry for _, _, entry in page]):
                 for entry, message in zip(part, messages_of(queue, part), strict=True):
                     row = {"due_ms": next(times), **browsed_json(entry, message, how)}
+                    hold = queue.hold
+                    schedule = hold.schedule_of(entry) if isinstance(hold, Delay) else None
+                    if schedule is not None:
+                        row["schedule"] = _schedule_json(schedule)
                     shown.add(encoded(row))
                     under_way.resize(shown.size)
                     await share.pause()
         position = f"{page[-1][0]}-{page[-1][1]}" if more else None
         rest = encoded({"position": position, "held": queue.held_count})
         return shown.answer(b'{"messages":[', b"]," + rest[1:], under_way)
+
+
+def _schedule_json(schedule: Schedule) -> dict[str, Any]:
+    return {
+        "id": schedule.schedule_id,
+        "cron": None if schedule.cron is None else schedule.cron.text,
+        "delay_ms": schedule.delay_ms,
+        "period_ms": schedule.period_ms,
+        "repeat": schedule.repeat,
+        "fired": schedule.number,
+        "next_ms": schedule.times(SHOWN_TIMES),
+    }
 
 
 def _held_position(text: str | None) -> tuple[int, int] | None:
@@ -377,11 +399,15 @@ def _held_position(text: str | None) -> tuple[int, int] | None:
 
 async def _end_hold(call: Call, queue: Queue, *, is_cancelled: bool) -> Response:
     asked = call.body(HeldBody)
-    if asked.offsets is None and not asked.all:
-        raise bad_request("say which messages: offsets, or all: true")
-    offsets = None if asked.offsets is None else frozenset(asked.offsets)
+    if asked.offsets is None and asked.schedules is None and not asked.all:
+        raise bad_request("say which messages: offsets, schedules, or all: true")
+    if asked.schedules and not isinstance(queue.hold, Delay):
+        raise bad_request("schedules: only an x-delayed-message exchange has some")
+    is_all = asked.offsets is None and asked.schedules is None
+    offsets = None if is_all else frozenset(asked.offsets or ())
     outcome = Outcome()
-    steps = (cancel_held if is_cancelled else make_held_due)(queue, offsets, outcome)
+    operate = cancel_held if is_cancelled else make_held_due
+    steps = operate(queue, offsets, outcome, asked.schedules or ())
     operation, verb = ("cancel", "cancelled") if is_cancelled else ("fire", "fired")
     return await run(call, queue.name, operation, verb, steps, outcome)
 

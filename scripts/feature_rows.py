@@ -280,5 +280,8 @@ FEATURES: Final = (
             "can be listed, cancelled and fired",
             "exchange type `x-delayed-message`, headers `x-deliver-at`, `x-schedule-cron`, "
             "`x-schedule-period`, `x-schedule-repeat`", TIME),
+    Feature("S13", "Duplicates are known by a message id, and confirmed without being taken",
+            "`x-message-deduplication`, `x-cache-size`, `x-cache-ttl`, `x-deduplication-header`",
+            "deduplication.md"),
 )
 # fmt: on

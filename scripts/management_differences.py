@@ -383,7 +383,7 @@ DIFFERENCES: Final[tuple[Difference, ...]] = (
         "`has_default_password`, `loopback_only`, `disk_free_alarm_reason`, "
         "`channel_details.user_provided_name`, "
         "`blocked_reason`, `credit`, `oldest_unacknowledged_age_s`, `messages_held`, "
-        "`loop_lag_us`, `first_offset` and others",
+        "`known_ids`, `duplicates`, `loop_lag_us`, `first_offset` and others",
         "what operators of this broker look at",
         _ours(
             *("set_by", "is_slow", "is_stopped", "credit", "oldest_unacknowledged_age_s"),

@@ -18,7 +18,7 @@ from tests.support.sources import modules_of
 PACKAGE = Path(__file__).resolve().parent.parent / "src" / "hareline"
 #: Lines of a room. Who needs more names in the same commit what goes.
 BUDGETS: Final = {
-    "": 2_250,
+    "": 2_300,
     "administration": 3_450,
     "amqp": 8_800,
     "auth": 2_850,
@@ -27,7 +27,7 @@ BUDGETS: Final = {
     "cli": 8_600,
     "management": 13_100,
     "message": 1_100,
-    "metrics": 1_150,
+    "metrics": 1_200,
     "net": 3_350,
     "queues": 13_850,
     "ranges": 700,

@@ -11,6 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+REPORT_INTERVAL_MS: Final = 60_000
+
 
 @dataclass(frozen=True, slots=True)
 class Event:
@@ -25,6 +27,28 @@ class Report(Protocol):
     """Receives the operational events of a lower layer; ``server`` turns them into log messages."""
 
     def __call__(self, event: Event, **fields: object) -> None: ...
+
+
+class Tally:
+    """Count of something that happens too often to report each time."""
+
+    __slots__ = ("_reported_count", "_reported_ms", "count")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._reported_count = 0
+        self._reported_ms = -REPORT_INTERVAL_MS
+
+    def add(self, now_ms: int) -> bool:
+        """Count one more; True if it is time for a report."""
+        self.count += 1
+        return now_ms - self._reported_ms >= REPORT_INTERVAL_MS
+
+    def take(self, now_ms: int) -> int:
+        """Return how many there were since the last report, which this one replaces."""
+        count, self._reported_count = self.count - self._reported_count, self.count
+        self._reported_ms = now_ms
+        return count
 
 
 BROKER_STARTING: Final = Event("BRK-1001", "starting", ("version", "build", "pid", "data_dir"))
@@ -194,6 +218,11 @@ PRODUCERS_FORGOTTEN: Final = Event(
     "PRD-1002",
     "{count} producers forgotten: their next message is taken for a new one",
     ("vhost", "count", "known", "max_producers"),
+)
+DUPLICATES: Final = Event(
+    "PRD-1003",
+    "{count} messages not taken by queue '{queue}', which knows their ids, the last one '{id}'",
+    ("queue", "vhost", "id", "count"),
 )
 
 RECOVERY_STARTED: Final = Event("JRN-1001", "recovering from {directory}", ("directory",))

@@ -24,6 +24,7 @@ from hareline.broker.making import (
     make_lease,
     make_overflow,
     resume_percent_of,
+    set_deduplication,
     set_delivery_limit,
     set_order,
     set_times,
@@ -303,6 +304,8 @@ class LiveArguments:
             set_order(queue, after, environment)
         if "limits" in parts:
             _change_limits(queue, after, environment)
+        if "deduplication" in parts:
+            set_deduplication(queue, after, environment)
         if "times" in parts:
             set_times(queue, after, environment)
         if "returns" in parts:

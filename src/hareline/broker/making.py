@@ -46,6 +46,7 @@ from hareline.queues.orders.priority import (
 )
 from hareline.queues.orders.sorted import SortedOrder
 from hareline.queues.orders.window import Paging
+from hareline.queues.policies.deduplication import IdCache, IdsInQueue
 from hareline.queues.policies.delay import Delay
 from hareline.queues.policies.expiry import Expiry
 from hareline.queues.policies.hold import Hold
@@ -114,6 +115,7 @@ def make_queue(
         set_times(queue, arguments, environment)
     if arguments.hold_on_publish:
         queue.install(hold=Hold(queue, environment))
+    set_deduplication(queue, arguments, environment)
     _set_limits(queue, arguments, environment)
     set_delivery_limit(queue, arguments)
     queue.dead_letters = dead_letters_of(arguments, name, environment, defaults)
@@ -270,6 +272,32 @@ def set_times(queue: Queue, arguments: QueueArguments, environment: QueueEnviron
         sweep_ms=arguments.expiry_check_period_ms,
     )
     queue.install(expiry=expiry)
+
+
+def set_deduplication(
+    queue: Queue, arguments: QueueArguments, environment: QueueEnvironment
+) -> None:
+    """Have the queue look at ids, or not; ids that it knows stay if they mean the same."""
+    ids = queue.deduplication
+    if not arguments.message_deduplication:
+        if ids is not None:
+            queue.remove_deduplication()
+        return
+    header, size, ttl_ms = (
+        arguments.deduplication_header,
+        arguments.cache_size,
+        arguments.cache_ttl_ms,
+    )
+    if ids is not None and isinstance(ids, IdsInQueue) is (size is ttl_ms is None):
+        ids.header = header
+        if isinstance(ids, IdCache):
+            ids.set_bounds(size, ttl_ms)
+        return
+    queue.install(
+        deduplication=IdsInQueue(queue.name, environment, header)
+        if size is ttl_ms is None
+        else IdCache(queue.name, environment, header, size, ttl_ms)
+    )
 
 
 def make_lease(

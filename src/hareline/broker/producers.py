@@ -15,14 +15,13 @@ from typing import Final, NamedTuple
 
 from hareline import events
 from hareline.clock import Clock
-from hareline.events import Report
+from hareline.events import Report, Tally
 from hareline.storage.interface import MessageStore, ProducerSequence
 
 MAX_COUNT: Final = 10_000
 MAX_AGE_S: Final = 7 * 24 * 3600
 #: Looked at for each new producer, so that none waits while many are forgotten.
 FORGOTTEN_AT_ONCE: Final = 16
-REPORT_INTERVAL_MS: Final = 60_000
 
 
 class PublishNumber(NamedTuple):
@@ -60,8 +59,8 @@ class Producers:
         self._by_id: OrderedDict[bytes, ProducerSequence] = (
             OrderedDict() if self._ledger is None else self._ledger.by_id
         )
-        self._duplicates = _Tally()
-        self._forgotten = _Tally()
+        self._duplicates = Tally()
+        self._forgotten = Tally()
         self.max_count = MAX_COUNT
         self.max_age_ms = MAX_AGE_S * 1000
 
@@ -148,28 +147,6 @@ class Producers:
                 known=len(self._by_id),
                 max_producers=self.max_count,
             )
-
-
-class _Tally:
-    """Something that happens too often to report each time."""
-
-    __slots__ = ("_reported_count", "_reported_ms", "count")
-
-    def __init__(self) -> None:
-        self.count = 0
-        self._reported_count = 0
-        self._reported_ms = -REPORT_INTERVAL_MS
-
-    def add(self, now_ms: int) -> bool:
-        """Count one more; True if it is time for a report."""
-        self.count += 1
-        return now_ms - self._reported_ms >= REPORT_INTERVAL_MS
-
-    def take(self, now_ms: int) -> int:
-        """Return how many there were since the last report, which this one replaces."""
-        count, self._reported_count = self.count - self._reported_count, self.count
-        self._reported_ms = now_ms
-        return count
 
 
 def _text(producer_id: bytes) -> str:

@@ -35,8 +35,8 @@ _QUEUE_FIELDS: Final = (
     "messages_paged_out messages_held message_bytes message_bytes_ready "
     "message_bytes_unacknowledged message_bytes_persistent message_bytes_ram "
     "message_bytes_paged_out head_message_timestamp oldest_unacknowledged_age_s "
-    "oldest_unacknowledged_by idle_since readers reader_lag_max leader members online "
-    "delivery_limit garbage_collection reductions storage_version"
+    "oldest_unacknowledged_by idle_since readers reader_lag_max known_ids duplicates "
+    "leader members online delivery_limit garbage_collection reductions storage_version"
 )
 _EXCHANGE_FIELDS: Final = "arguments policy user_who_performed_action"
 _CONNECTION_FIELDS: Final = (

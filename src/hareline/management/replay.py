@@ -38,7 +38,7 @@ from hareline.management.authentication import Authenticator
 from hareline.management.bodies import parse_body, read_body
 from hareline.management.routes import Route
 from hareline.queues.core.enqueueing import archive_message, archives_of
-from hareline.queues.core.kinds import KEEPS_ALL, KEEPS_NONE, TAKEN
+from hareline.queues.core.kinds import DUPLICATE, KEEPS_ALL, KEEPS_NONE, TAKEN
 from hareline.queues.queue import Queue
 from hareline.selectors.error import SelectorError
 from hareline.selectors.selector import Selector, compile_selector
@@ -344,7 +344,10 @@ class _Run:
         queue = self._queue
         before = f"stopped before the message that arrived at {_shown(arrival_ms)}: "
         self._check_target(message.position != 0, before)
-        if queue.put(message) != TAKEN:
+        taken = queue.put(message)
+        if taken == DUPLICATE:
+            return
+        if taken != TAKEN:
             raise Refusal(409, "refused", f"{before}queue '{queue.name}' is at its limit")
         archive_message(message, (queue,))
         outcome.replayed += 1

@@ -52,6 +52,11 @@ _SCALARS: Final = (
 _DEAD_LETTERS: Final = Family(
     "messages_dead_lettered_total", "counter", "Dead letters that were published, by reason"
 )
+_DUPLICATES: Final = Family(
+    "messages_duplicate_total",
+    "counter",
+    "Publishes confirmed and not taken, by what knew them: their number, or a queue",
+)
 _TRACED: Final = Family(
     "firehose_messages_total", "counter", "Copies that the firehose published, or lost"
 )
@@ -105,6 +110,7 @@ def alone(source: MetricsSource, found: Mapping[Kind, list[Found]]) -> Iterator[
         family = metric.family
         yield head(PREFIX, family) + sample(f"{PREFIX}{family.name}", "", metric.read(values))
     yield _dead_letters(source)
+    yield _duplicates(source)
     yield _copies(source)
     yield _limits(source)
     yield _slow_consumers(source)
@@ -119,6 +125,16 @@ def _dead_letters(source: MetricsSource) -> str:
     name = f"{PREFIX}{_DEAD_LETTERS.name}"
     lines = [sample(name, label("reason", reason), count) for reason, count in sorted(sums.items())]
     return head(PREFIX, _DEAD_LETTERS) + "".join(lines)
+
+
+def _duplicates(source: MetricsSource) -> str:
+    name = f"{PREFIX}{_DUPLICATES.name}"
+    lines = [head(PREFIX, _DUPLICATES)]
+    for vhost in source.context.vhosts.values():
+        counts = {"number": vhost.producers.duplicate_count, **vhost.environment.duplicate_counts}
+        of_vhost = label("vhost", vhost.name)
+        lines += [sample(name, f"{of_vhost},{label('by', by)}", n) for by, n in counts.items()]
+    return "".join(lines)
 
 
 def _limits(source: MetricsSource) -> str:

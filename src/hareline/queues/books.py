@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from hareline.queues.orders.last_values import LastValues
     from hareline.queues.orders.order import EntryOrder
     from hareline.queues.orders.window import Paging
+    from hareline.queues.policies.deduplication import Deduplication
     from hareline.queues.policies.expiry import Expiry
     from hareline.queues.policies.hold import Hold
     from hareline.queues.policies.overflow import Overflow
@@ -136,6 +137,7 @@ class QueueBooks(QueuePort):
         "_on_departed",
         "_on_left",
         "browsers",
+        "deduplication",
         "delivered_count",
         "entry_class",
         "expiry",
@@ -161,6 +163,7 @@ class QueueBooks(QueuePort):
         "unused",
     )
 
+    deduplication: Deduplication | None
     hold: Hold | None
     overflow: Overflow | None
     paging: Paging | None
@@ -170,6 +173,7 @@ class QueueBooks(QueuePort):
         self.lane = lane
         self.browsers: ReadingLane | None = None
         self.expiry: Expiry | None = None
+        self.deduplication = None
         self.hold = None
         self.overflow = None
         self.last_values: LastValues | None = None

@@ -27,6 +27,7 @@ from hareline.queues.core.entry import (
 from hareline.queues.core.environment import QueueEnvironment
 from hareline.queues.core.kinds import (
     DISCARDED,
+    DUPLICATE,
     KEEPS_ALL,
     NO_DELIVERY_LIMIT,
     REFUSED,
@@ -48,6 +49,7 @@ from hareline.turn import Turn
 if TYPE_CHECKING:
     from hareline.queues.dead_letters.dead_letters import DeadLetters
     from hareline.queues.orders.window import Paging
+    from hareline.queues.policies.deduplication import Deduplication
     from hareline.queues.policies.lease import Lease
     from hareline.queues.policies.overflow import Overflow
     from hareline.queues.policies.unused import Unused
@@ -60,6 +62,7 @@ class Queue(QueueBooks):
     =================  ===========================================================================
     ``expiry``         when entries expire; made for the first message that can
     ``hold``           entries that are not valid yet
+    ``deduplication``  ids of messages that are not taken again
     ``overflow``       limits, and what happens at them
     ``dead_letters``   targets of entries that are dropped, expired, rejected or returned too often
     ``last_values``    the older entry that a new value takes the place of
@@ -156,6 +159,7 @@ class Queue(QueueBooks):
         lane: Lane | None = None,
         expiry: Expiry | None = None,
         hold: Hold | None = None,
+        deduplication: Deduplication | None = None,
         overflow: Overflow | None = None,
         last_values: LastValues | None = None,
         paging: Paging | None = None,
@@ -174,6 +178,7 @@ class Queue(QueueBooks):
         # what holds nothing yet is false, so each is compared with None
         self.expiry = self.expiry if expiry is None else expiry
         self.hold = self.hold if hold is None else hold
+        self.deduplication = self.deduplication if deduplication is None else deduplication
         self.overflow = self.overflow if overflow is None else overflow
         self.last_values = self.last_values if last_values is None else last_values
         self.paging = self.paging if paging is None else paging
@@ -216,6 +221,12 @@ class Queue(QueueBooks):
         self.hold = None
         self._wire()
 
+    def remove_deduplication(self) -> None:
+        """Forget all ids, and take every message from now on; for a queue that looks at ids."""
+        assert self.deduplication is not None, self
+        self.deduplication = None
+        self._wire()
+
     def _wire(self) -> None:
         """Work out what is called for each entry; after each change of the parts."""
         needed_admission = self.needs_admission
@@ -231,13 +242,19 @@ class Queue(QueueBooks):
         """Take in a message with all that this queue does to new ones.
 
         Returns TAKEN, REFUSED, or DISCARDED where the overflow policy says so, or
-        ``discards_all``.
+        ``discards_all``, and DUPLICATE for an id that the queue knows.
         """
         if not self.needs_admission and (message.extras is None or not message.expires_at_ms):
             self.enqueue(message)
             return TAKEN
         if self.discards_all:
             return DISCARDED
+        ids, key = self.deduplication, None
+        if ids is not None:
+            key = ids.id_of(message)
+            if key is not None and ids.knows(key):
+                ids.count_duplicate(message)
+                return DUPLICATE
         overflow = self.overflow
         if overflow is not None:
             if overflow.refuses(message):
@@ -247,6 +264,8 @@ class Queue(QueueBooks):
         entry = self._new_entry(message)
         if self.ledger is not None and (message.position or self.keeps == KEEPS_ALL):
             keep(entry, self.ledger)
+        if ids is not None and key is not None:
+            ids.add(key, entry)
         self._take_in(entry, self.environment.clock.now_ms if self.environment is not None else 0)
         return TAKEN
 
@@ -288,6 +307,8 @@ class Queue(QueueBooks):
         if entry.returns and self.shows_delivery_count:
             entry.message = _showing_count(message, entry.returns)
         self.count_revived(offset, returned_count=delivery_count > 0)
+        if self.deduplication is not None:
+            self.deduplication.revive(message, entry)
         if not is_paged:
             self._take_in(entry, message.arrival_ms)
             return entry

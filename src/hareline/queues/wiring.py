@@ -18,6 +18,7 @@ expiry, for all    needs admission            -
 hold, browsers     need admission             -
 unused             needs admission, if it
                    empties the queue          -
+deduplication      needs admission            frees its id, unless that is in a cache
 lane               needs admission, if it     frees its group, if it wants departures
                    wants new entries
 =================  =========================  ================================================
@@ -34,6 +35,7 @@ from hareline.queues.core.entry import QueueEntry, RankedEntry
 from hareline.queues.core.kinds import KEEPS_ALL
 from hareline.queues.orders.last_values import LastValues
 from hareline.queues.orders.order import EntryOrder
+from hareline.queues.policies.deduplication import IdsInQueue
 from hareline.storage.interface import QueueLedger
 
 
@@ -43,9 +45,12 @@ def wire(queue: QueueBooks) -> Wires:
     expiry, overflow, paging = queue.expiry, queue.overflow, queue.paging
     last_values, ledger = queue.last_values, queue.ledger
     purges = queue.unused is not None and queue.unused.purges
+    ids = queue.deduplication
+    ids_in_queue = ids if isinstance(ids, IdsInQueue) else None
     needs_admission = (
         (expiry is not None and expiry.concerns_all)
         or queue.hold is not None
+        or ids is not None
         or overflow is not None
         or lane.wants_new_entries
         or browsers is not None
@@ -61,6 +66,7 @@ def wire(queue: QueueBooks) -> Wires:
         insert_run = _Each(insert).call
     on_left = _all_of(
         None if last_values is None else last_values.forget,
+        None if ids_in_queue is None else ids_in_queue.forget,
         lane.on_departed if lane.wants_departures else None,
         None if overflow is None else overflow.on_departed,
     )
@@ -80,7 +86,12 @@ def wire(queue: QueueBooks) -> Wires:
         on_departed,
         entry_class,
         needs_admission=needs_admission,
-        has_entries_to_itself=(browsers is None and last_values is None and not lane.keeps_entries),
+        has_entries_to_itself=(
+            browsers is None
+            and last_values is None
+            and ids_in_queue is None
+            and not lane.keeps_entries
+        ),
     )
 
 

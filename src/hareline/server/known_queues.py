@@ -52,5 +52,6 @@ def _known(queue: QueueDefinition, vhost: str, policies: VhostPolicies | None) -
         or arguments.message_ttl_ms is not None
         or arguments.message_group_type is not None
         or bool(arguments.hold_on_publish)
+        or bool(arguments.message_deduplication)
     )
     return KnownQueue(name, level_reader(arguments), is_loaded)

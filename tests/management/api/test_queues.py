@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+import pika
 import pytest
 from starlette.requests import Request
 
@@ -156,6 +157,17 @@ def test_a_stream_says_how_far_behind_its_readers_are(broker: ApiBroker) -> None
 def _reading(broker: ApiBroker) -> tuple[int, int]:
     queue = broker.get("/queues/%2F/read")
     return queue["readers"], queue["reader_lag_max"]
+
+
+def test_a_queue_that_looks_at_ids_shows_how_many_and_its_duplicates(broker: ApiBroker) -> None:
+    channel = broker.connect().channel()
+    channel.queue_declare("once", arguments={"x-message-deduplication": True})
+    channel.confirm_delivery()
+    for message_id in ("a", "b", "a"):
+        properties = pika.BasicProperties(message_id=message_id)
+        channel.basic_publish("", "once", b"x", properties)
+    queue = broker.get("/queues/%2F/once")
+    assert (queue["known_ids"], queue["duplicates"], queue["messages"]) == (2, 1, 2)
 
 
 def test_a_list_without_statistics_has_only_what_was_declared(broker: ApiBroker) -> None:

@@ -11,6 +11,7 @@ from hareline import events
 from hareline.broker import live_arguments
 from hareline.errors import PreconditionFailed, StoreError
 from hareline.message import Table
+from hareline.queues.core.kinds import DUPLICATE, TAKEN
 from hareline.queues.policies import overflow
 from hareline.queues.queue import Queue
 from hareline.selectors.selector import compile_selector
@@ -513,3 +514,21 @@ def test_a_queue_becomes_one_that_is_only_read_and_back(stand: Living) -> None:
     stand.turn.run()
     assert [len(consumer.bodies) for consumer in consumers] == [2, 0]
     assert queue.ready_count == 0
+
+
+def test_a_queue_begins_to_look_at_ids_remembers_them_and_stops(stand: Living) -> None:
+    queue = stand.queue()
+
+    def publish() -> int:
+        return queue.put(make_message(b"m", message_id="a"))
+
+    assert publish() == TAKEN
+    stand.change(x_message_deduplication=True)
+    assert (publish(), publish()) == (TAKEN, DUPLICATE)  # the one before is not compared
+    stand.change(x_cache_size=5)
+    assert (publish(), publish()) == (TAKEN, DUPLICATE)
+    queue.purge()
+    stand.change(x_cache_ttl=1_000)  # a cache goes on with the ids that it has
+    assert publish() == DUPLICATE
+    stand.change(x_message_deduplication=None, x_cache_size=None, x_cache_ttl=None)
+    assert (publish(), queue.needs_admission) == (TAKEN, False)

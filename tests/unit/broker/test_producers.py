@@ -6,9 +6,9 @@ import pytest
 
 from hareline import events
 from hareline.broker import producers as module
-from hareline.broker.producers import REPORT_INTERVAL_MS, Producers, PublishNumber
+from hareline.broker.producers import Producers, PublishNumber
 from hareline.clock import ManualClock
-from hareline.events import Event
+from hareline.events import REPORT_INTERVAL_MS, Event
 from hareline.storage.interface import ProducerSequence
 from hareline.storage.memory import MemoryStore
 from tests.support.stores import FakeSequences, FakeStore

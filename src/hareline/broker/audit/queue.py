@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from hareline.broker.audit.trace import MASK, STEP, QueueTrace
 from hareline.queues.core.consumer import Consumer
 from hareline.queues.core.entry import RankedEntry
-from hareline.queues.core.kinds import DISCARDED, REFUSED
+from hareline.queues.core.kinds import DISCARDED, DUPLICATE, REFUSED
 from hareline.queues.queue import Queue
 
 if TYPE_CHECKING:
@@ -66,6 +66,8 @@ class AuditedQueue(Queue):
             self.trace.happened_without_entry("dropped", message, "refused")
         elif outcome == DISCARDED:
             self.trace.happened_without_entry("dropped", message, "maxlen")
+        elif outcome == DUPLICATE:
+            self.trace.happened_without_entry("dropped", message, "duplicate")
         return outcome
 
     # -------------------------------------------------------------------------- out

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from hareline.errors import MalformedFrame, PreconditionFailed
 from hareline.queues.core.enqueueing import Enqueueing, archive_message, archives_of
-from hareline.queues.core.kinds import KEEPS_ALL, KEEPS_NONE, TAKEN
+from hareline.queues.core.kinds import DUPLICATE, KEEPS_ALL, KEEPS_NONE, TAKEN
 from hareline.queues.dead_letters.history import first_death
 from hareline.wire.constants import SHORTSTR_MAX_OCTETS
 
@@ -33,6 +33,7 @@ UNUSED: Final = "target_unused"
 NOT_STORED: Final = "not_stored"
 UNROUTABLE: Final = "unroutable"
 GONE: Final = "target_gone"
+KNOWN: Final = "duplicate"
 NO_ORIGIN: Final = "no_origin"
 NOT_ALLOWED: Final = "not_allowed"
 ALARM: Final = "alarm"
@@ -45,6 +46,7 @@ REASONS: Final = {
     NOT_STORED: "it could not be stored",
     UNROUTABLE: "it would reach no queue",
     GONE: "the queue or exchange is deleted",
+    KNOWN: "a queue that it would come to knows its id, and takes no duplicates",
     NO_ORIGIN: "it does not say where it died, stands there, or both queue and exchange are gone",
     NOT_ALLOWED: "the user may not write there",
     ALARM: "memory or disk are short, so nothing may be published",
@@ -95,9 +97,12 @@ class Target(metaclass=ABCMeta):
         A queue that had room may be full by now, by what an earlier one of the place has
         dead-lettered to it. Those that took the message keep it.
         """
-        takers = [queue for queue in place.queues if queue.put(message) == TAKEN]
+        outcomes = [(queue, queue.put(message)) for queue in place.queues]
+        takers = [queue for queue, outcome in outcomes if outcome == TAKEN]
         archive_message(message, takers, place.archives if takers else ())
-        return "" if len(takers) == len(place.queues) else FULL
+        if any(outcome == DUPLICATE for _, outcome in outcomes):
+            return KNOWN
+        return "" if len(takers) == len(outcomes) else FULL
 
 
 class QueueTarget(Target):

@@ -112,7 +112,7 @@ class Queues:
         if not self._rates.is_wanted:
             return row | depths
         row |= self._rates.with_details("queue", key, depths, "lengths")
-        row |= _amounts(facts) | _reading(vhost, queue)
+        row |= _amounts(facts) | _reading(vhost, queue) | _deduplication(queue)
         sampler = self._site.sampler
         oldest = None if sampler is None else oldest_of_queue(sampler, queue, self._deliveries)
         row |= self._oldest_json(oldest)
@@ -261,6 +261,14 @@ def _reading(vhost: VirtualHost, queue: Queue) -> dict[str, Any]:
     end = stream.next
     lags = [end - each.offset for each in vhost.readers.positions(queue).values()]
     return {"readers": len(lags), "reader_lag_max": max(lags, default=0)}
+
+
+def _deduplication(queue: Queue) -> dict[str, Any]:
+    """Of a queue that looks at message ids: how many it knows, and its duplicates so far."""
+    ids = queue.deduplication
+    if ids is None:
+        return {}
+    return {"known_ids": ids.id_count, "duplicates": ids.duplicate_count}
 
 
 def _exclusive_tag(queue: Queue) -> str | None:

@@ -44,7 +44,8 @@ class Enqueueing(metaclass=ABCMeta):
 
     @abstractmethod
     def put(self, message: Message) -> int:
-        """Take in a message: TAKEN, REFUSED, or DISCARDED without a word to its publisher."""
+        """Take in a message: TAKEN, REFUSED, or DISCARDED without a word to its publisher, or
+        DUPLICATE, by its id."""
 
     def has_taker(self, message: Message) -> bool:
         """True if a consumer waits that would be given this message at once (immediate)."""

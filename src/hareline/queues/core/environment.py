@@ -49,7 +49,8 @@ class QueueEnvironment:
     environment makes for itself. ``audit`` is told what happens to messages, None without audit; it
     is looked at when a queue, a channel or a consumer is made, and never for a message.
     ``ruled``: queues, as keys, whose rules for consumers have changed, until
-    ``amqp.consumer_watch`` takes them.
+    ``amqp.consumer_watch`` takes them. ``duplicate_counts``: messages that were not taken for their
+    ids, by what knew them, also by queues that are gone.
     """
 
     clock: Clock
@@ -63,6 +64,7 @@ class QueueEnvironment:
     pressure: MemoryPressure = field(default_factory=MemoryPressure, compare=False)
     audit: AuditRecorder | None = field(default=None, compare=False)
     ruled: dict[QueuePort, None] = field(default_factory=dict, compare=False)
+    duplicate_counts: dict[str, int] = field(default_factory=lambda: {"queue": 0}, compare=False)
 
     def __post_init__(self) -> None:
         scheduler = DeadLetterScheduler(self.clock, self.timers)

@@ -18,6 +18,7 @@ NO_DELIVERY_LIMIT: Final = -1
 REFUSED: Final = 0
 TAKEN: Final = 1
 DISCARDED: Final = 2
+DUPLICATE: Final = 3
 
 # Which messages of a queue go to the store (``Queue.keeps``).
 KEEPS_NONE: Final = 0

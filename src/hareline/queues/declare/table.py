@@ -52,6 +52,7 @@ Live = Literal[
     "hold",
     "order",
     "kind",
+    "deduplication",
 ]
 
 DEFAULT_QUEUE_TYPE: Final = "classic"
@@ -73,11 +74,12 @@ _DEAD_LETTERS: Final = Group("dead-letters", "Dead letters", "dead-letters")
 _ORDER: Final = Group("order", "Order", "queue-types")
 _CONSUMERS: Final = Group("consumers", "Consumers", "consumers")
 _GROUPS: Final = Group("groups", "Message groups", "message-groups")
+_DUPLICATES: Final = Group("duplicates", "Duplicates", "deduplication#by-message-id")
 _KEEPING: Final = Group("keeping", "Keeping and archives", "durability#what-is-kept")
 _ACCEPTED: Final = Group("compatibility", "Accepted, without effect", "queue-arguments")
 #: In the order in which a form shows them.
 GROUPS: Final = (
-    *(_TYPE, _LIMITS, _TIME, _DEAD_LETTERS, _ORDER, _CONSUMERS, _GROUPS, _KEEPING),
+    *(_TYPE, _LIMITS, _TIME, _DEAD_LETTERS, _ORDER, _CONSUMERS, _GROUPS, _DUPLICATES, _KEEPING),
     _ACCEPTED,
 )
 
@@ -576,6 +578,26 @@ class QueueArguments:
         "The group of messages that have no value for the header.", live="kind",
         aliases=_also(read.filled_text, "qpid.default-message-group", "messageGroupDefaultGroup")))
 
+    # ------------------------------------------------------------------------ what it knows already
+    message_deduplication: bool | None = _by(Argument("x-message-deduplication", read.flag, _QUEUES,
+        _DUPLICATES, "Drop duplicates", True,
+        "A message whose id is known is confirmed and not taken again.", live="deduplication"))
+    #: None: the default one, and for messages without it their message-id.
+    deduplication_header: str | None = _by(Argument("x-deduplication-header", read.filled_text,
+        _QUEUES, _DUPLICATES, "Id in header", "order-id",
+        "The header that has the id; x-deduplication-header or the message-id unless given.",
+        live="deduplication",
+        needs=("message_deduplication", "header_but_no_message_deduplication_defined")))
+    #: None without a time too: an id is known as long as its message is in the queue.
+    cache_size: int | None = _by(Argument("x-cache-size", read.at_least_one, _QUEUES, _DUPLICATES,
+        "Remembered ids", 20_000,
+        "How many ids are known; without it, those of the messages in the queue.",
+        live="deduplication",
+        needs=("message_deduplication", "cache_size_but_no_message_deduplication_defined")))
+    cache_ttl_ms: int | None = _by(Argument("x-cache-ttl", read.lease_ms, _QUEUES, _DUPLICATES,
+        "Ids known for", 600_000, "How long an id is remembered at most.", live="deduplication",
+        needs=("message_deduplication", "cache_ttl_but_no_message_deduplication_defined")))
+
     # ------------------------------------------------------------------------------ how it is kept
     message_durability: Literal["default", "always", "never"] | None = _by(Argument(
         "x-message-durability",
@@ -681,6 +703,7 @@ _CHECKED: Final = (
     "x-slow-consumer-threshold", "x-slow-consumer-action", "x-default-prefetch",
     "x-prefetch-profile", "x-prefetch-max", "x-auto-delete-delay", "x-auto-delete-message-count",
     "x-purge-on-no-consumers",
+    "x-message-deduplication", "x-deduplication-header", "x-cache-size", "x-cache-ttl",
 )
 # fmt: on
 

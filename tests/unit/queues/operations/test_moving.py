@@ -15,6 +15,7 @@ from hareline.broker.operations.targets import (
     ALARM,
     FULL,
     GONE,
+    KNOWN,
     NO_ORIGIN,
     NOT_ALLOWED,
     NOT_STORED,
@@ -519,6 +520,17 @@ def test_a_queue_that_is_full_by_now_refuses_and_archives_nothing() -> None:
     queue.put(make_message(b"first"))
     assert target.put(place, MESSAGE) == FULL
     assert (queue.ready_count, archive.ready_count) == (1, 0)
+
+
+def test_a_message_stays_where_it_is_if_the_target_knows_its_id(stand: Stand) -> None:
+    by_id = {"x-message-deduplication": True}
+    source, other = (declare(stand.vhost, name, arguments=by_id) for name in "so")
+    for queue in (source, other):
+        queue.put(make_message(b"m", message_id="a"))
+    for target in (other, source):
+        outcome = moved(source, QueueTarget(stand.vhost, target))
+        assert (outcome.done, dict(outcome.refused)) == (0, {KNOWN: 1})
+        assert (source.ready_count, other.ready_count) == (1, 1)
 
 
 def test_another_exchange_of_the_name_gets_nothing() -> None:

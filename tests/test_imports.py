@@ -25,7 +25,7 @@ BROKER = {
     "hareline.reporting",
     "hareline.server.broker",
     "hareline.storage",
-    "hareline.wire",
+    "hareline.wire.decoder",
     "pamqp",
     "sqlite3",
     "starlette",

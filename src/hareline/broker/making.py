@@ -327,7 +327,9 @@ def set_unused_rules(
     if unused is None:
         if (delay_ms, max_messages) == (None, None) and not purges:
             return
-        unused = Unused(queue, environment, on_end if queue.is_auto_delete else None)
+        unused = Unused(
+            queue, environment, partial(on_end, queue) if queue.is_auto_delete else None
+        )
     unused.set_rules(delay_ms, max_messages, purges=purges)
     queue.install(unused=unused)
 

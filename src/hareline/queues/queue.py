@@ -505,7 +505,6 @@ class Queue(QueueBooks):
         return [entry for entry in entries if entry.state != SETTLED]
 
     def purge(self) -> int:
-        """Settle all ready and held entries; returns how many. Unacked ones are not touched."""
         dropped = self._drop_pages()
         return dropped + len(self._take_all())
 

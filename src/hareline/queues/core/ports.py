@@ -82,6 +82,10 @@ class QueuePort(ConsumedQueue, Enqueueing, QueueParts, Dispatching):
         """Ready or held entries leave the queue: expired, pushed out or replaced."""
 
     @abstractmethod
+    def purge(self) -> int:
+        """Settle all ready and held entries; returns how many. Unacked ones are not touched."""
+
+    @abstractmethod
     def make_held_ready(self, entries: list[QueueEntry]) -> None:
         """Held entries whose time has come take their own places."""
 

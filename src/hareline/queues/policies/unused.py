@@ -14,7 +14,7 @@ from hareline.queues.policies.lease import EMPTY_CHECK_S, RESOLUTION_S
 if TYPE_CHECKING:
     from hareline.clock import Timer
     from hareline.queues.core.environment import QueueEnvironment
-    from hareline.queues.queue import Queue
+    from hareline.queues.core.ports import QueuePort
 
 
 class Unused:
@@ -38,9 +38,9 @@ class Unused:
     )
 
     def __init__(
-        self, queue: Queue, environment: QueueEnvironment, on_end: Callable[[Queue], None] | None
+        self, queue: QueuePort, environment: QueueEnvironment, on_end: Callable[[], None] | None
     ) -> None:
-        self._queue: Queue | None = queue
+        self._queue: QueuePort | None = queue
         self._clock = environment.clock
         self._timers = environment.timers
         self._on_end = on_end
@@ -58,14 +58,14 @@ class Unused:
             self._cancel()
             self._timer = self._timers.call_later(0, self._on_time)
 
-    def on_unused(self, queue: Queue) -> None:
+    def on_unused(self, queue: QueuePort) -> None:
         """The last consumer has left."""
         if self.purges:
             queue.purge()
         self._left_s = self._clock.monotonic_s
         self._look()
 
-    def on_restored(self, queue: Queue) -> None:
+    def on_restored(self, queue: QueuePort) -> None:
         """The broker has started: the end of the one before was the end of all consumers.
 
         Without a delay a queue waits for its next consumer, as a plain auto-delete one does.
@@ -96,7 +96,7 @@ class Unused:
         if wait_s <= RESOLUTION_S:
             depth = queue.ready_count + queue.held_count + queue.unacked_count
             if self._max_messages is None or depth <= self._max_messages:
-                self._on_end(queue)
+                self._on_end()
                 return
             wait_s = EMPTY_CHECK_S
         self._timer = self._timers.call_later(wait_s, self._on_time)

@@ -681,8 +681,8 @@ _WITHOUT_EFFECT: Final = (
         "Disconnected timeout", 60_000, _ONE_NODE),
 )
 
-#: The order of checks, by which the first of several errors is told: RabbitMQ's names as
-#: rabbit_amqqueue validates them, then ours. Rows that are not listed come last.
+#: The order of checks, by which the first of several errors is told: that in which
+#: rabbit_amqqueue validates RabbitMQ's names. Ours come after them, in the order of forms.
 _CHECKED: Final = (
     "x-expires", "x-message-ttl", "x-dead-letter-exchange", "x-dead-letter-routing-key",
     "x-dead-letter-strategy", "x-max-length", "x-max-length-bytes", "x-max-in-memory-length",
@@ -691,19 +691,7 @@ _CHECKED: Final = (
     "x-stream-max-segment-size-bytes", "x-stream-filter-size-bytes", "x-initial-cluster-size",
     "x-queue-leader-locator", "x-queue-master-locator", "x-delivery-limit",
     "x-delayed-retry-type", "x-delayed-retry-min", "x-delayed-retry-max", "x-consumer-timeout",
-    "x-consumer-disconnected-timeout", "x-member-placement-tag", "x-qpid-priorities",
-    "x-default-priority", "x-sort-key", "x-sort-order", "x-sort-type", "x-last-value-key",
-    "x-message-group-key", "x-message-group-type", "x-message-group-default", "x-max-consumers",
-    "maximumLiveConsumers", "x-non-destructive", "x-default-filters", "no-local",
-    "x-min-message-ttl", "x-max-message-ttl", "expiryPolicy", "x-expiry-check-period",
-    "x-expires-if-empty", "x-hold-on-publish", "x-flow-resume-limit",
-    "x-qpid-flow-resume-capacity", "x-dead-letter-reasons", "x-dead-letter-transient",
-    "x-dlq-auto", "alternateBinding", "x-qpid-maximum-delivery-count", "x-message-durability",
-    "x-archive-to", "x-slow-consumer-rule", "x-slow-consumer-duration",
-    "x-slow-consumer-threshold", "x-slow-consumer-action", "x-default-prefetch",
-    "x-prefetch-profile", "x-prefetch-max", "x-auto-delete-delay", "x-auto-delete-message-count",
-    "x-purge-on-no-consumers",
-    "x-message-deduplication", "x-deduplication-header", "x-cache-size", "x-cache-ttl",
+    "x-consumer-disconnected-timeout", "x-member-placement-tag",
 )
 # fmt: on
 

@@ -71,7 +71,7 @@ def test_qpids_names_are_understood(http: HttpApi, channel: Any) -> None:
         ({"arguments": {}, "more": 1}, "more: "),
         ({"arguments": {"x-nonsense": 1}}, "406 PRECONDITION_FAILED - unknown arg 'x-nonsense'"),
         ({"arguments": {"x-max-length": "5"}}, "406 PRECONDITION_FAILED - invalid arg"),
-        ({"arguments": {"x-max-priority": 5}}, "cannot change now: delete the queue"),
+        ({"arguments": {"x-archive-to": "s"}}, "cannot change now: delete the queue"),
     ],
 )
 def test_a_change_that_cannot_be(http: HttpApi, channel: Any, body: Any, text: str) -> None:

@@ -139,9 +139,10 @@ _meant = together(
 @_exchange
 @option("--limit", type=Whole(1), default=50, help="At most N messages.")
 def delayed(session: Session, exchange: str, limit: int) -> None:
-    """List delayed messages and schedules, the first to be due first.
+    """List delayed messages and schedules.
 
-    Columns: offset, due, routing-key, octets, schedule, cron, period-ms, repeat, fired.
+    The first to be due first. Columns: offset, due, routing-key, octets, schedule, cron,
+    period-ms, repeat, fired.
     """
     path, what = _delayed(session, exchange)
     messages: list[dict[str, Any]] = []
@@ -168,7 +169,10 @@ def cancel_delayed(session: Session, exchange: str, **meant: Any) -> None:
 @_exchange
 @_meant
 def fire_delayed(session: Session, exchange: str, **meant: Any) -> None:
-    """Send delayed messages on now; of a schedule that is its next firing."""
+    """Send delayed messages on now, schedules too.
+
+    Of a schedule this is the next firing.
+    """
     _end_delay(session, exchange, "fire", "fired", **meant)
 
 

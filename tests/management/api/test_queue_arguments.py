@@ -27,9 +27,9 @@ def test_every_argument_can_be_declared_by_its_example(broker: ApiBroker) -> Non
         arguments = {**examples.get(each["needs"], {}), each["name"]: each["example"]}
         if "classic" not in each["queue_types"]:
             arguments["x-queue-type"] = each["queue_types"][0]
-        answer = broker.ask(
-            "PUT", f"/queues/%2F/example-{number}", json={"durable": True, "arguments": arguments}
-        )
+        is_auto_delete = each["name"].startswith("x-auto-delete")
+        body = {"durable": True, "auto_delete": is_auto_delete, "arguments": arguments}
+        answer = broker.ask("PUT", f"/queues/%2F/example-{number}", json=body)
         assert answer.status_code == 201, (arguments, answer.text)
 
 
@@ -57,7 +57,9 @@ def test_what_is_said_to_be_live_can_be_changed_while_a_queue_works(broker: ApiB
         kind = "classic" if "classic" in each["queue_types"] else each["queue_types"][0]
         name = f"/queues/%2F/live-{number}"
         declared = {} if kind == "classic" else {"x-queue-type": kind}
-        broker.ask("PUT", name, json={"durable": True, "arguments": declared})
+        is_auto_delete = each["name"].startswith("x-auto-delete")
+        body = {"durable": True, "auto_delete": is_auto_delete, "arguments": declared}
+        broker.ask("PUT", name, json=body)
         changes = {**examples.get(each["needs"], {}), each["name"]: each["example"]}
         answer = broker.ask("PATCH", name, json={"arguments": changes})
         assert answer.status_code == 200, (each["name"], answer.text)

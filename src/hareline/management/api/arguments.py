@@ -13,6 +13,7 @@ from pydantic import BaseModel
 from starlette.responses import Response
 
 from hareline.administration.policy_keys import KEYS, MERGE, Decision, Origin, decisions
+from hareline.broker.auto_creation import QUEUES_KEY, TOPICS_KEY
 from hareline.broker.exchanges.alternate import ALTERNATE_EXCHANGE
 from hareline.management.answers import answer
 from hareline.management.api.call import Call, Routes
@@ -73,30 +74,61 @@ class DescribedArguments(BaseModel):
     policy_keys: list[DescribedKey]
 
 
-_ALTERNATE: Final = DescribedKey(
-    name=ALTERNATE_EXCHANGE,
-    group="type",
-    title="Alternate exchange",
-    input="text",
-    summary="Of exchanges: where messages go that no binding takes.",
-    example="unrouted",
-    page="exchanges",
-    choices=[],
-    minimum=None,
-    maximum=None,
-)
-_MERGE: Final = DescribedKey(
-    name=MERGE,
-    group="type",
-    title="Merge",
-    input="flag",
-    summary="Policies of lower priority set the keys that this one does not.",
-    example=True,
-    page="administration#policies",
-    choices=[],
-    minimum=None,
-    maximum=None,
-    is_operator=True,
+def _key(
+    name: str,
+    title: str,
+    summary: str,
+    example: str | bool,
+    page: str,
+    *,
+    is_operator: bool = False,
+) -> DescribedKey:
+    return DescribedKey(
+        name=name,
+        group="type",
+        title=title,
+        input="flag" if isinstance(example, bool) else "text",
+        summary=summary,
+        example=example,
+        page=page,
+        choices=[],
+        minimum=None,
+        maximum=None,
+        is_operator=is_operator,
+    )
+
+
+#: Keys that set no argument of queues.
+_OTHER_KEYS: Final = (
+    _key(
+        ALTERNATE_EXCHANGE,
+        "Alternate exchange",
+        "Of exchanges: where messages go that no binding takes.",
+        "unrouted",
+        "exchanges",
+    ),
+    _key(
+        MERGE,
+        "Merge",
+        "Policies of lower priority set the keys that this one does not.",
+        True,
+        "administration#policies",
+        is_operator=True,
+    ),
+    _key(
+        QUEUES_KEY,
+        "Make queues",
+        "A queue with such a name is made when a client first uses it.",
+        True,
+        "auto-creation",
+    ),
+    _key(
+        TOPICS_KEY,
+        "Virtual topics",
+        "Of exchanges: a queue Consumer.GROUP.EXCHANGE is made for each group of consumers.",
+        True,
+        "auto-creation#virtual-topics",
+    ),
 )
 
 
@@ -117,9 +149,7 @@ def described_arguments() -> DescribedArguments:
     ]
     keys = [_described_key(key.argument, key) for key in KEYS.values() if key.argument is not None]
     groups = [(group.name, group.title) for group in GROUPS]
-    return DescribedArguments(
-        groups=groups, arguments=arguments, policy_keys=[_ALTERNATE, _MERGE, *keys]
-    )
+    return DescribedArguments(groups=groups, arguments=arguments, policy_keys=[*_OTHER_KEYS, *keys])
 
 
 def _described(row: Argument) -> dict[str, Any]:

@@ -15,10 +15,9 @@ from typing import Final
 
 from hareline.broker.exchanges.exchange import Exchange
 from hareline.broker.filtered_exchange import FilteredDestination
-from hareline.errors import PreconditionFailed, StoreError
+from hareline.errors import StoreError
 from hareline.message import Address, Message
 from hareline.queues.core.enqueueing import Enqueueing
-from hareline.queues.policies.schedule import without_schedule
 from hareline.queues.queue import Queue
 
 # Interned addresses, about 300 octets each; dropping them costs only their reuse. They outlive the
@@ -129,11 +128,7 @@ class Routing:
         exchange = self._exchanges.get(exchange_name)
         if exchange is None:
             return (), ()
-        try:
-            queues, _, archives = self.route(exchange, routing_keys, message)
-        except PreconditionFailed:  # for its schedule, and no publisher is there to be told
-            plain = without_schedule(message)
-            queues, _, archives = self.route(exchange, routing_keys, plain)
+        queues, _, archives = self.route(exchange, routing_keys, message)
         return queues, archives
 
     def route_delayed(

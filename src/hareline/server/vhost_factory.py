@@ -58,6 +58,8 @@ class VhostFactory:
             counts=context.counts,
             whole=context.capacity,
         )
+        alarms, store = context.alarms, self._store
+        vhost.environment.pressure.blocks_publishers = lambda: alarms.is_on or bool(store.refusal)
         vhost.firehose.node = context.identity.node
         if context.events is not None and self._events_vhost == vhost.name:
             vhost.open_events(context.events)

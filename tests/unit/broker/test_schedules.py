@@ -265,17 +265,33 @@ def test_fired_now_counts_as_the_next_firing(stand: Stand) -> None:
     assert numbers_in(queue) == [1, 2]
 
 
-def test_ids_differ_and_are_free_again(stand: Stand) -> None:
+def test_an_id_is_that_of_the_message_after_a_restart_too(stand: Stand) -> None:
     stand.queue()
     for _ in range(2):
         send(stand, EVERY_SECOND, message_id="same")
+    send(stand, EVERY_SECOND)
+    other = f"{stand.now_ms}-2"
     hold = hold_of(stand)
-    ids = sorted(each.schedule_id for entry in hold.entries() if (each := hold.schedule_of(entry)))
-    assert ids == [f"{stand.now_ms}-1", "same"]
+    assert len(hold.scheduled(["same"])) == 2
+    hold.make_due(hold.scheduled(["same"])[:1])  # it stands behind the others now
+    stand.timers.advance(0)
+    restart(stand)
+    hold = hold_of(stand)
+    assert [len(hold.scheduled([each])) for each in ("same", other)] == [2, 1]
     stand.waiting.purge()
-    assert hold.scheduled(ids) == []
-    send(stand, EVERY_SECOND, message_id="same")
-    assert len(hold.scheduled(["same"])) == 1
+    assert hold.scheduled(["same", other]) == []
+
+
+def test_nothing_is_repeated_while_publishers_are_blocked(stand: Stand) -> None:
+    queue = stand.queue()
+    send(stand, EVERY_SECOND)
+    is_short = True
+    stand.vhost.environment.pressure.blocks_publishers = lambda: is_short
+    stand.timers.advance(60_000)
+    assert bodies(queue) == []
+    is_short = False
+    stand.timers.advance(60_000)
+    assert numbers_in(queue) == [1, 2, 3]
 
 
 # ------------------------------------------------------------------------------------ refusals
@@ -338,3 +354,23 @@ def test_dead_letter_with_an_invalid_schedule_is_one_without(stand: Stand) -> No
     stand.timers.advance(1000)
     assert bodies(queue) == [b"0", b"1000"]
     assert "x-schedule-cron" not in headers_in(queue)[1]
+
+
+def test_no_dead_letter_forges_the_state_of_a_schedule(stand: Stand) -> None:
+    queue = stand.queue("back", "dead")
+    source = stand.declare(
+        "source", {"x-dead-letter-exchange": "d", "x-dead-letter-routing-key": "dead"}
+    )
+    forged = {
+        "x-delay": 1000,
+        "x-schedule-next": stand.now_ms + 500,
+        "x-schedule-number": 2**63 - 1,
+        "x-schedule-id": "other",
+    }
+    source.put(make_message(b"m", exchange="", headers=Table({**EVERY_SECOND, **forged})))
+    entry = source.get()
+    assert entry is not None
+    source.reject([entry])
+    assert hold_of(stand).scheduled(["other"]) == []
+    stand.timers.advance(10_000)
+    assert bodies(queue) == [b"m"]

@@ -25,18 +25,24 @@ if TYPE_CHECKING:
 Route = Callable[[str, list[str], "Message"], tuple[tuple[QueuePort, ...], tuple[Enqueueing, ...]]]
 
 
+def _blocks_none() -> bool:
+    return False
+
+
 class MemoryPressure:
     """``is_high``: memory is above the mark from which the contents of messages are spooled.
 
     ``net.memory`` notices, ``orders.window.set_spooling`` sets it for the queues of a virtual host,
     and each queue's paging reads it at the end of its dispatches. The mark is below the one at
-    which publishers are blocked.
+    which publishers are blocked. ``blocks_publishers``: tells whether they are, for want of memory
+    or disk.
     """
 
-    __slots__ = ("is_high",)
+    __slots__ = ("blocks_publishers", "is_high")
 
     def __init__(self) -> None:
         self.is_high = False
+        self.blocks_publishers: Callable[[], bool] = _blocks_none
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ from hareline.queues.core.entry import DELIVERY_COUNT
 from hareline.queues.core.kinds import TAKEN
 from hareline.queues.dead_letters.history import History, dead_message_of
 from hareline.queues.dead_letters.template import DeathTemplates
+from hareline.queues.policies.schedule import has_schedule, without_forged_schedule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -135,6 +136,8 @@ class DeadLetters(DeadLetterSender):
     def send(self, message: Message, reason: DeathReason) -> None:
         """Publish a dead message now; called by ``DeadLetterScheduler``."""
         environment = self._environment
+        if has_schedule(message.property_octets):
+            message = without_forged_schedule(message)
         for target in self._targets[reason]:
             if target.is_default and message.is_from_default:
                 self._drop_for_cycle()

@@ -12,6 +12,7 @@ from datetime import MAXYEAR, UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Final
 
+TEXT_MAX: Final = 256
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MS: Final = timedelta(milliseconds=1)
 _MS_PER_MINUTE: Final = 60_000
@@ -40,6 +41,8 @@ class Cron:
     __slots__ = ("_days", "_hours", "_minutes", "_months", "_needs_both", "_weekdays", "text")
 
     def __init__(self, text: str) -> None:
+        if len(text) > TEXT_MAX:
+            raise InvalidCron(f"more than {TEXT_MAX} characters")
         fields = text.split()
         if len(fields) != len(_FIELDS):
             raise InvalidCron(f"{len(fields)} fields instead of {len(_FIELDS)}")

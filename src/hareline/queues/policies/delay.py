@@ -118,7 +118,7 @@ class Delay(Hold):
         self._environment = environment
         self._send: Callable[[Message], None] | None = send
         self._schedules: dict[QueueEntry, Schedule] = {}  # of those that are sent again
-        self._by_id: dict[str, QueueEntry] = {}
+        self._by_id: dict[str, dict[QueueEntry, None]] = {}
 
     def takes(self, entry: QueueEntry, since_ms: int) -> bool:
         """True always: an entry that is due already, after a restart, goes by the timer as well.
@@ -134,17 +134,15 @@ class Delay(Hold):
             if not schedule.schedule_id:
                 schedule.schedule_id = self._new_id(entry)
             self._schedules[entry] = schedule
-            self._by_id[schedule.schedule_id] = entry
+            self._by_id.setdefault(schedule.schedule_id, {})[entry] = None
         return due_ms
 
     def _new_id(self, entry: QueueEntry) -> str:
-        """The message-id, unless there is none or another schedule has it."""
+        """The message-id, which several may have; without one, what no other has."""
         message = entry.message
         given = message.properties.message_id
         message.forget_properties()
-        if given and not self.scheduled([given]):
-            return given
-        return f"{message.arrival_ms}-{entry.offset}"  # the same after a restart
+        return given or f"{message.arrival_ms}-{entry.offset}"  # the same after a restart
 
     def schedule_of(self, entry: QueueEntry) -> Schedule | None:
         """The schedule of a held entry; None if it is sent only once."""
@@ -152,7 +150,7 @@ class Delay(Hold):
 
     def scheduled(self, schedule_ids: Iterable[str]) -> list[QueueEntry]:
         """The held entries of these schedules; ids of no schedule are passed over."""
-        found = [self._by_id[each] for each in schedule_ids if each in self._by_id]
+        found = [entry for each in schedule_ids for entry in self._by_id.get(each, ())]
         return [entry for entry in found if entry.state == HELD]
 
     def take_all(self) -> list[QueueEntry]:
@@ -163,13 +161,17 @@ class Delay(Hold):
     def _forget_left(self) -> None:
         super()._forget_left()
         self._schedules = {e: each for e, each in self._schedules.items() if e.state == HELD}
-        self._by_id = {name: e for name, e in self._by_id.items() if e.state == HELD}
+        self._by_id.clear()
+        for entry, schedule in self._schedules.items():
+            self._by_id.setdefault(schedule.schedule_id, {})[entry] = None
 
     def _on_deadline(self) -> None:
         environment = self._environment
         store = environment.store
         is_behind = store.is_behind and not store.failure  # publishers wait as well
-        if is_behind or environment.dead_letter_scheduler.is_held:
+        # what repeats would fill memory and disk while no publisher may
+        is_short = bool(self._schedules) and environment.pressure.blocks_publishers()
+        if is_behind or is_short or environment.dead_letter_scheduler.is_held:
             self._deadline.set(self._clock.now_ms + PAUSE_MS)
         else:
             super()._on_deadline()
@@ -211,11 +213,18 @@ class Delay(Hold):
                 unreadable.append(error.explanation)
                 continue
             if schedule is not None:
-                self._by_id.pop(schedule.schedule_id, None)
+                self._forget_id(entry, schedule)
                 if not is_last:
                     queue.put(schedule.waiting(message))
             if ledger is not None:
                 ledger.settle(entry)
+
+    def _forget_id(self, entry: QueueEntry, schedule: Schedule) -> None:
+        of_id = self._by_id.get(schedule.schedule_id)
+        if of_id is not None:
+            of_id.pop(entry, None)
+            if not of_id:
+                del self._by_id[schedule.schedule_id]
 
     def stop(self) -> None:
         super().stop()

@@ -59,6 +59,7 @@ def test_times_are_those_that_a_walk_over_all_minutes_finds() -> None:
     ("text", "problem"),
     [
         ("* * * *", "4 fields instead of 5"),
+        ("1," * 200 + "1 * * * *", "more than 256 characters"),
         ("60 * * * *", "'60' is not a minute"),
         ("* 5-3 * * *", "'5-3' is not a hour"),
         ("* * 0 * *", "'0' is not a day of month"),

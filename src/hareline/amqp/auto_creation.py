@@ -39,7 +39,7 @@ def make_missing_queue(channel: Channel, name: str) -> None:
     """
     vhost, access = channel.vhost, channel.access
     topic = vhost.auto_creation.topic_of(name)
-    if topic is None and not vhost.auto_creation.makes_queue(name):
+    if topic is None and not vhost.auto_creation.makes_queue(name, vhost.default_queue_type):
         return
     access.require("configure", "queue", name)
     if topic is not None:
@@ -117,5 +117,5 @@ def before_publish(channel: Channel, method_payload: bytes) -> None:
     if queue is None:
         channel.access.require("write", "exchange", "", name)
         make_missing_queue(channel, name)
-    elif vhost.auto_creation.makes_queue(name):
+    elif vhost.auto_creation.makes_queue(name, vhost.default_queue_type):
         channel.connection.await_definitions(name)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from hareline.patterns import Pattern
+from hareline.queues.declare.table import DEFAULT_QUEUE_TYPE
 
 #: The flag of policies: queues with the names that it is for are made when they are first used.
 QUEUES_KEY: Final = "auto-create-queues"
@@ -39,11 +40,16 @@ class AutoCreation:
         self._queues = tuple(map(Pattern, queues))
         self._topics = tuple(map(Pattern, topics))
 
-    def makes_queue(self, name: str) -> bool:
-        """True if a queue of this name is made when a client uses it and it does not exist."""
+    def makes_queue(self, name: str, queue_type: str) -> bool:
+        """True if a queue of this name is made when a client uses it and it does not exist.
+
+        ``queue_type``: the virtual host's default; empty: classic.
+        """
         if not name or name.startswith("amq."):
             return False
-        return _is_in_one(self._queues, name) or bool(self.policy(name, "classic").get(QUEUES_KEY))
+        return _is_in_one(self._queues, name) or bool(
+            self.policy(name, queue_type or DEFAULT_QUEUE_TYPE).get(QUEUES_KEY)
+        )
 
     def topic_of(self, queue: str) -> str | None:
         """The virtual topic whose messages a queue of this name gets; None for most names.

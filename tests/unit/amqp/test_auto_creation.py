@@ -147,6 +147,19 @@ def test_a_policy_makes_queues_and_gives_them_arguments(administered: Administer
     assert "jobs.a" not in broker.vhost.queues
 
 
+@pytest.mark.row("E1")
+def test_a_policy_is_for_queues_of_the_type_that_is_made(administered: Administered) -> None:
+    broker, peer = administered, administered.connect()
+    broker.vhost.default_queue_type = "quorum"
+    for apply_to, name in (("classic_queues", "classic"), ("quorum_queues", "quorum")):
+        broker.administration.policies.put(
+            "/", name, pattern=name, apply_to=apply_to, definition={"auto-create-queues": True}
+        )
+        peer.publish(1, name, b"m")
+    broker.run_turns()
+    assert [name for name in ("classic", "quorum") if name in broker.vhost.queues] == ["quorum"]
+
+
 # --------------------------------------------------------------------------- virtual topics
 
 GROUP_A, GROUP_B = "Consumer.a.VirtualTopic.orders", "Consumer.b.VirtualTopic.orders"

@@ -271,6 +271,7 @@ _ANY: Final = _QUEUES | _STREAM
 
 _LEVELS: Final = read.qpid_integer(1, read.PRIORITY_MAX)
 _COUNT: Final = read.qpid_integer(0)
+_CACHE_SIZE: Final = read.Whole(1, 1_000_000)  # some 150 MB
 _TTL_BOUND: Final = read.qpid_integer(0, read.EXPIRY_MAX_MS)
 _QPID_OVERFLOWS: Final = {rule.qpid: word for word, rule in OVERFLOWS.items() if rule.qpid}
 
@@ -589,7 +590,7 @@ class QueueArguments:
         live="deduplication",
         needs=("message_deduplication", "header_but_no_message_deduplication_defined")))
     #: None without a time too: an id is known as long as its message is in the queue.
-    cache_size: int | None = _by(Argument("x-cache-size", read.at_least_one, _QUEUES, _DUPLICATES,
+    cache_size: int | None = _by(Argument("x-cache-size", _CACHE_SIZE, _QUEUES, _DUPLICATES,
         "Remembered ids", 20_000,
         "How many ids are known; without it, those of the messages in the queue.",
         live="deduplication",

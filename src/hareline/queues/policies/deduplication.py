@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 DEFAULT_HEADER: Final = "x-deduplication-header"
 DEFAULT_CACHE_SIZE: Final = 128  # LavinMQ
 TTL_HEADER: Final = "x-cache-ttl"
+ID_SHOWN_MAX: Final = 255  # characters, in a report
 _ID_OCTETS: Final = 16
 #: Ids above a size that was lowered go with the next new ones, some at a time.
 _DROPPED_PER_ADD: Final = 2
@@ -85,7 +86,7 @@ class Deduplication:
                 events.DUPLICATES,
                 queue=self._queue_name,
                 vhost=environment.vhost_name,
-                id=self._value_of(message),
+                id=str(self._value_of(message))[:ID_SHOWN_MAX],
                 count=tally.take(now_ms),
             )
 

@@ -23,7 +23,7 @@ BUDGETS: Final = {
     "amqp": 8_850,
     "auth": 2_850,
     "authorities": 1_300,
-    "broker": 7_750,
+    "broker": 7_800,
     "cli": 8_600,
     "management": 13_100,
     "message": 1_100,

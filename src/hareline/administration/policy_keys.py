@@ -111,6 +111,9 @@ def check_definition(definition: object, *, is_operator: bool) -> dict[str, obje
         is_unencodable = isinstance(value, str) and not is_unicode(value)
         if is_unencodable or not KEYS[name].is_valid(value):
             raise invalid(f"{term(value)} is not a valid {KEYS[name].what}")
+    orderings = [name for name in definition if KEYS[name].argument in _ORDERINGS]
+    if len(orderings) > 1:
+        raise invalid(f"'{orderings[0]}' and '{orderings[1]}': a queue has one ordering")
     return dict(definition)
 
 
@@ -170,13 +173,14 @@ def overlaid_by_policy(
     ``bounds``: those keys of the definition that an operator policy sets.
     """
     result = dict(own)
-    for name, value in definition.items():
+    # of two orderings that of an operator policy counts
+    for name, value in sorted(definition.items(), key=lambda item: item[0] not in bounds):
         key = KEYS[name]
         argument = key.argument
         if argument is None:
             continue
         if not argument.given_in(own):
-            if not (argument.is_ordering and any(row.given_in(own) for row in _ORDERINGS)):
+            if not (argument.is_ordering and any(row.given_in(result) for row in _ORDERINGS)):
                 result[argument.name] = value
         elif key.is_limit:
             mine = _value(argument, own)

@@ -10,7 +10,8 @@ is refused as a whole before any of it is made.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Final
 
@@ -54,6 +55,9 @@ from hareline.storage.interface import DefinitionStore
 
 #: Ready messages that are put into another order, at once: some ten milliseconds.
 RESORTED_MAX: Final = 8_192
+#: Parts of which one alone would contradict the other.
+_SHAPE: Final[tuple[Live, ...]] = ("order", "kind")
+_KIND: Final = tuple(field for field, row in BY_FIELD.items() if row.live == "kind")
 Arguments = Mapping[str, object]
 Changes = Mapping[str, object | None]
 Overlay = Callable[[Queue, Arguments], Arguments]
@@ -61,6 +65,14 @@ Overlay = Callable[[Queue, Arguments], Arguments]
 
 def _as_they_are(_queue: Queue, arguments: Arguments) -> Arguments:
     return arguments
+
+
+class CannotChangeNow(PreconditionFailed):
+    """Raised for arguments that a queue cannot follow as it is. ``fields``: all that go with it."""
+
+    def __init__(self, text: str, fields: frozenset[str]) -> None:
+        super().__init__(text)
+        self.fields = fields
 
 
 class LiveArguments:
@@ -100,8 +112,38 @@ class LiveArguments:
         return self._registry.queue_arguments[queue.name]
 
     def refresh(self, queue: Queue) -> None:
-        """Put in force what ``overlay`` says now. Raises PreconditionFailed."""
-        self.apply_arguments(queue, self.overlay(queue, self.own(queue)))
+        """Put in force what ``overlay`` says now.
+
+        Raises PreconditionFailed; CannotChangeNow if all but the arguments that it names are in
+        force.
+        """
+        effective, refusal = self._possible(queue, self.overlay(queue, self.own(queue)))
+        self.apply_arguments(queue, effective)
+        if refusal is not None:
+            raise refusal
+
+    def _possible(
+        self, queue: Queue, effective: Arguments
+    ) -> tuple[Arguments, CannotChangeNow | None]:
+        """These arguments, but what is in force where the queue cannot follow, and why not."""
+        in_force = self.in_force(queue).raw
+        first: CannotChangeNow | None = None
+        reverted: frozenset[str] = frozenset()
+        while True:
+            try:
+                self.checked(queue, effective)
+            except CannotChangeNow as refusal:
+                if reverted >= refusal.fields:
+                    raise
+                first = first or refusal
+                reverted |= refusal.fields
+                kept: dict[str, object | None] = {}
+                for names in (BY_FIELD[field].names for field in refusal.fields):
+                    kept[names[0]] = None
+                    kept |= {name: in_force[name] for name in names if name in in_force}
+                effective = overlaid(effective, kept)
+            else:
+                return effective, first
 
     def apply_arguments(self, queue: Queue, effective: Arguments) -> None:
         """Have the queue go by these arguments at once, all of them: its own overlaid by others.
@@ -144,7 +186,11 @@ class LiveArguments:
         )
         before = self.changes_of(queue)
         after = _merged(before, changes, queue.arguments)
-        self.apply_arguments(queue, self.overlay(queue, overlaid(queue.arguments, after)))
+        effective = self.overlay(queue, overlaid(queue.arguments, after))
+        possible, refusal = self._possible(queue, effective)
+        if refusal is not None and refusal.fields & {BY_NAME[name].field for name in changes}:
+            raise refusal
+        self.apply_arguments(queue, possible)
         self._set_changes(queue, after)
         try:
             self._keep(queue)
@@ -174,7 +220,9 @@ class LiveArguments:
         """
         if changes:
             self._changes[queue.name] = dict(changes)
-            self.refresh(queue)
+            self.apply_arguments(queue, self.own(queue))
+            with suppress(PreconditionFailed):  # who has policies reports it, and tries again
+                self.refresh(queue)
         if paused:
             queue.set_paused(True)
 
@@ -236,25 +284,28 @@ class LiveArguments:
         for argument in ARGUMENTS:  # the first in the order of checks is named
             if argument.field in changed and argument.live is None:
                 raise self._refused(
-                    queue, argument.field, "delete the queue and declare it again for that"
+                    queue, [argument.field], "delete the queue and declare it again for that"
                 )
-        parts = frozenset(each.live for each in changed.values() if each.live is not None)
+        parts = {each.live for each in changed.values() if each.live is not None}
+        if "non_destructive" in changed:
+            parts.add("limits")  # what is only read is counted otherwise
         if "active-consumers" in parts and queue.consumer_count:
             raise self._refused(
                 queue,
-                min(field for field, each in changed.items() if each.live == "active-consumers"),
+                [field for field, each in changed.items() if each.live == "active-consumers"],
                 f"it has {queue.consumer_count} consumers; cancel them first",
             )
         if "hold" in parts or "kind" in parts:
             self._check_hold(queue, after)
-        for part in ("order", "kind"):
+        for part in _SHAPE:
             reason = _why_in_the_way(queue, part, before, after) if part in parts else None
             if reason is not None:
-                field = min(field for field, each in changed.items() if each.live == part)
-                raise self._refused(queue, field, reason)
+                fields = [field for field, each in changed.items() if each.live == part]
+                others = [field for field, each in changed.items() if each.live in _SHAPE]
+                raise self._refused(queue, fields, reason, others)
         if "limits" in parts and after.queue_type != "stream":
             self._check_limits(queue, after)
-        return parts
+        return frozenset(parts)
 
     def _check_hold(self, queue: Queue, after: QueueArguments) -> None:
         reason = None
@@ -264,7 +315,7 @@ class LiveArguments:
         elif queue.held_count:
             reason = f"it holds {queue.held_count} messages; cancel them or make them ready first"
         if reason is not None:
-            raise self._refused(queue, "hold_on_publish", reason)
+            raise self._refused(queue, ["hold_on_publish"], reason, _KIND)
 
     def _check_limits(self, queue: Queue, after: QueueArguments) -> None:
         """Refuse limits that count headers if nothing has counted those of what is there."""
@@ -274,15 +325,20 @@ class LiveArguments:
             name = BY_FIELD["max_length"].name
             raise self._refused(
                 queue,
-                "max_length" if after.max_length is not None else "max_length_bytes",
+                ["max_length" if after.max_length is not None else "max_length_bytes"],
                 "limits by Qpid's names count the headers of messages too, from an empty queue on; "
                 f"use {name} and {name}-bytes, or purge the queue first",
+                [field for field, each in BY_FIELD.items() if each.live == "limits"],
             )
 
-    def _refused(self, queue: Queue, field: str, reason: str) -> PreconditionFailed:
-        return PreconditionFailed(
-            f"arg '{BY_FIELD[field].name}' of queue '{queue.name}' in vhost "
-            f"'{self._registry.vhost_name}' cannot change now: {reason}"
+    def _refused(
+        self, queue: Queue, fields: Sequence[str], reason: str, others: Sequence[str] = ()
+    ) -> CannotChangeNow:
+        """The refusal of the first of these fields, by name; ``others`` cannot change either."""
+        return CannotChangeNow(
+            f"arg '{BY_FIELD[min(fields)].name}' of queue '{queue.name}' in vhost "
+            f"'{self._registry.vhost_name}' cannot change now: {reason}",
+            frozenset((*fields, *others)),
         )
 
     def _apply(self, queue: Queue, parts: frozenset[Live], after: QueueArguments) -> None:
@@ -300,7 +356,7 @@ class LiveArguments:
             if letters is not None and queue.dead_letters is not None:
                 letters.take_counts_of(queue.dead_letters)
             queue.dead_letters = letters
-        if "order" in parts or "kind" in parts:
+        if not parts.isdisjoint(_SHAPE):
             set_order(queue, after, environment)
         if "limits" in parts:
             _change_limits(queue, after, environment)
@@ -350,7 +406,9 @@ def _why_in_the_way(
     elif queue.browsers is not None:
         return "it is being browsed"
     elif ready > RESORTED_MAX or (queue.paging is not None and queue.paging.is_paged):
-        return f"it has {ready} messages ready; it can with {RESORTED_MAX} or fewer"
+        return (
+            f"it has {ready} messages ready, more than {RESORTED_MAX}, or some of them are on disk"
+        )
     return None
 
 

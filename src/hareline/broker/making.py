@@ -288,8 +288,8 @@ def set_deduplication(
         arguments.cache_size,
         arguments.cache_ttl_ms,
     )
-    if ids is not None and isinstance(ids, IdsInQueue) is (size is ttl_ms is None):
-        ids.header = header
+    is_alike = isinstance(ids, IdsInQueue) is (size is ttl_ms is None)
+    if ids is not None and ids.header == header and is_alike:
         if isinstance(ids, IdCache):
             ids.set_bounds(size, ttl_ms)
         return

@@ -236,6 +236,20 @@ def test_priorities_are_switched_on_for_queues_that_are_in_use(
     assert bodies(broker.queue("tasks.a")) == [b"1", b"7", b"5"]
 
 
+def test_no_policy_of_a_user_lifts_what_an_operator_sets(broker: Administered, peer: Peer) -> None:
+    peer.declare("filled")
+    peer.fill("filled", b"1", b"2", b"3")
+    put(broker, "o", "", is_operator=True, definition={"max-length": 2, "max-priority": 5})
+    put(broker, "p", "", definition={"sort-key": "k"})
+    put(broker, "p2", "filled", priority=1, definition={"last-value-key": "k"})
+    peer.declare("new")
+    broker.run_turns()
+    in_force = broker.vhost.queue_arguments
+    assert (in_force["new"].max_length, in_force["new"].max_priority) == (2, 5)
+    assert in_force["new"].sort_key is None
+    assert broker.queue("filled").ready_count == 2
+
+
 def test_a_pattern_that_takes_too_long_is_refused(broker: Administered) -> None:
     with pytest.raises(AdministrationError, match="takes more than 5 ms for some names"):
         put(broker, "slow", "^(a|aa|aaa)+b$")
@@ -357,6 +371,7 @@ def test_a_deleted_virtual_host_ends_what_was_under_way() -> None:
     [
         ({"definition": {}}, "no policy provided"),
         ({"definition": []}, "parse error"),
+        ({"definition": {"sort-key": "k", "max-priority": 3}}, "a queue has one ordering"),
         ({"definition": {"max-len": 1}}, '[{<<"max-len">>,1}] are not recognised'),
         ({"definition": {"max-length": "1"}}, '<<"1">> is not a valid maximum length'),
         ({"definition": {"max-length": True}}, "true is not a valid maximum length"),

@@ -453,7 +453,7 @@ def test_consumers_with_selectors_go_on_in_another_order(stand: Living) -> None:
     [
         ({}, {"x_sort_key": "n"}, "'x-sort-key'.*it has 3 messages; it can only while it has none"),
         ({}, {"x_last_value_key": "n"}, "'x-last-value-key'.*3 messages and 1 consumers"),
-        ({}, {"x_max_priority": 2}, "'x-max-priority'.*it has 3 messages ready; it can with 2"),
+        ({}, {"x_max_priority": 2}, "'x-max-priority'.*it has 3 messages ready, more than 2"),
         (
             {"x_message_group_key": "g"},
             {"x_max_priority": 2},
@@ -493,6 +493,56 @@ def test_a_queue_without_messages_becomes_one_of_another_kind(stand: Living) -> 
     assert taken(queue) == [1, 2, 3]
     with pytest.raises(PreconditionFailed, match="it has 3 messages"):
         stand.change(x_sort_key=None, x_sort_type=None)
+
+
+def test_what_is_possible_of_an_overlay_is_in_force_and_the_rest_is_named() -> None:
+    stand = StoredVhost()
+    queue = stand.declare("q")
+    fill(queue, 3)
+    live = stand.vhost.live_arguments
+    policy: dict[str, object] = {"x-last-value-key": "k", "x-max-length": 2}
+    live.overlay = lambda _queue, own: {**own, **policy}
+    with pytest.raises(PreconditionFailed, match=r"'x-last-value-key'.*it has 3 messages"):
+        live.refresh(queue)
+    assert (live.in_force(queue).max_length, live.in_force(queue).last_value_key) == (2, None)
+    live.change(queue, {"x-message-ttl": 5})  # an operator may go on
+    assert live.in_force(queue).message_ttl_ms == 5
+    with pytest.raises(PreconditionFailed, match="'x-last-value-key'"):
+        live.change(queue, {"x-last-value-key": "other"})
+    queue.purge()
+    live.refresh(queue)
+    assert live.in_force(queue).last_value_key == "k"
+    fill(queue, 1)
+    policy.clear()
+    with pytest.raises(PreconditionFailed, match="'x-last-value-key'"):
+        live.refresh(queue)
+    assert live.in_force(queue).max_length is None
+    assert live.in_force(queue).last_value_key == "k"
+
+
+def test_an_overlay_that_contradicts_itself_keeps_no_queue_from_coming_back() -> None:
+    stand = StoredVhost()
+    queue = stand.declare("q")
+    live = stand.vhost.live_arguments
+    live.overlay = lambda _queue, own: {**own, "x-sort-key": "k", "x-max-priority": 3}
+    live.restore(queue, {"x-max-length": 4}, paused=False)
+    assert (live.in_force(queue).max_length, live.in_force(queue).sort_key) == (4, None)
+
+
+def test_ids_of_another_header_are_no_ids(stand: Living) -> None:
+    queue = stand.queue(x_message_deduplication=True)
+    queue.put(make_message(b"m", message_id="1"))
+    stand.change(x_deduplication_header="h")
+    assert queue.put(make_message(b"n", headers=Table({"h": "1"}))) == TAKEN
+    assert queue.put(make_message(b"n", headers=Table({"h": "1"}))) == DUPLICATE
+
+
+def test_limits_of_qpid_count_as_in_a_queue_declared_so(stand: Living) -> None:
+    qpid = {"qpid.max_count": 3, "qpid.policy_type": "ring"}
+    queue = declare(stand.vhost, "q", arguments=qpid)
+    stand.change(x_non_destructive=True)
+    assert queue.overflow is not None
+    assert not queue.overflow.counts_unacked
 
 
 def test_a_queue_becomes_one_that_is_only_read_and_back(stand: Living) -> None:

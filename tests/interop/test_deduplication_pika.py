@@ -204,10 +204,9 @@ def test_numbers_are_known_after_a_restart(own_broker: BrokerProcess) -> None:
             publish(channel, *range(start + 20))
             assert ready_count(channel, "orders") == start + 20
         if is_killed:
-            own_broker.kill()
+            own_broker.restart_by_kill()
         else:
-            own_broker.stop()
-        own_broker.start()
+            own_broker.restart()
     with pika.BlockingConnection(pika.URLParameters(own_broker.url)) as connection:
         channel = connection.channel()
         publish(channel, *range(60))

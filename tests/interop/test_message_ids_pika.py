@@ -69,10 +69,9 @@ def test_ids_of_waiting_messages_are_known_after_a_restart(
         channel.confirm_delivery()
         publish(channel, "a", "b", "c")
     if is_killed:
-        own_broker.kill()
+        own_broker.restart_by_kill()
     else:
-        own_broker.stop()
-    own_broker.start()
+        own_broker.restart()
     with pika.BlockingConnection(pika.URLParameters(own_broker.url)) as connection:
         channel = connection.channel()
         channel.confirm_delivery()

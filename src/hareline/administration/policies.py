@@ -35,6 +35,7 @@ from hareline.administration.policy_keys import (
     smaller,
 )
 from hareline.amqp.context import Context
+from hareline.broker.auto_creation import QUEUES_KEY, TOPICS_KEY
 from hareline.broker.exchanges.alternate import ALTERNATE_EXCHANGE
 from hareline.broker.exchanges.exchange import Exchange
 from hareline.broker.vhost import VirtualHost
@@ -140,6 +141,10 @@ class VhostPolicies:
 
     def all(self, *, is_operator: bool) -> list[Policy]:
         return [each for (kind, _), each in self._by_name.items() if kind == is_operator]
+
+    def set_one_of(self, *keys: str) -> bool:
+        """True if some policy has one of these keys."""
+        return any(key in each.record.definition for each in self._by_name.values() for key in keys)
 
     def __len__(self) -> int:
         return len(self._by_name)
@@ -298,7 +303,7 @@ class Effect(NamedTuple):
     """The change a policy would make to a queue: its policies before, and the arguments changed.
 
     ``changes``: value before and after, None for not set. ``problem``: why the queue could not
-    follow, and would stay as it is.
+    follow, at least in one argument, which would stay as it is.
     """
 
     applied: Applied
@@ -499,6 +504,10 @@ class Policies:
         context = self._context
         vhost = context.vhosts[vhost_name]
         self._unable.pop(vhost_name, None)  # to be reported again
+        policies = self._by_vhost.get(vhost_name)
+        vhost.auto_creation.has_policies = policies is not None and policies.set_one_of(
+            QUEUES_KEY, TOPICS_KEY
+        )
         vhost.routing.mark_changed()  # a publish may make its queue now
         running = self._refreshing.get(vhost_name)
         if running is not None and running.goes_on_for(vhost):

@@ -106,11 +106,12 @@ def before_publish(channel: Channel, method_payload: bytes) -> None:
     Its content is handled when the queue is durable, since no route leads there before; a queue
     that another client's use has just made is waited for too.
     """
-    if method_payload in channel.publishing.routes:
+    vhost = channel.vhost
+    if not vhost.auto_creation.is_on or method_payload in channel.publishing.routes:
         return
     method = decode_method(method_payload)
     assert isinstance(method, commands.Basic.Publish)
-    name, vhost = str(method.routing_key), channel.vhost
+    name = str(method.routing_key)
     queue = vhost.queues.get(name)
     if method.exchange or (queue is not None and queue not in vhost.routing.hidden):
         return

@@ -25,9 +25,13 @@ def _no_policy(_name: str, _queue_type: str | None) -> Mapping[str, Any]:
 
 
 class AutoCreation:
-    """``policy``: a name, and a queue type or None for exchanges -> what policies set for it."""
+    """``policy``: a name, and a queue type or None for exchanges -> what policies set for it.
+
+    ``has_policies``: some policy sets one of the keys.
+    """
 
     def __init__(self) -> None:
+        self.has_policies = False
         self.policy: Callable[[str, str | None], Mapping[str, Any]] = _no_policy
         self._queues: tuple[Pattern, ...] = ()
         self._topics: tuple[Pattern, ...] = ()
@@ -39,6 +43,11 @@ class AutoCreation:
         """
         self._queues = tuple(map(Pattern, queues))
         self._topics = tuple(map(Pattern, topics))
+
+    @property
+    def is_on(self) -> bool:
+        """False if every queue has to be declared."""
+        return self.has_policies or bool(self._queues or self._topics)
 
     def makes_queue(self, name: str, queue_type: str) -> bool:
         """True if a queue of this name is made when a client uses it and it does not exist.

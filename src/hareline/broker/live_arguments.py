@@ -5,7 +5,8 @@ declared with, the changes that operators have made, and what ``overlay`` makes 
 ``Queue.arguments`` stays the declaration; ``Registry.queue_arguments`` has what is in force.
 
 Invariant: changes and pauses of queues that the definitions keep are in the definitions; a change
-is refused as a whole before any of it is made.
+is refused as a whole before any of it is made. What policies say is in force as far as the queue
+can follow.
 """
 
 from __future__ import annotations

@@ -130,11 +130,9 @@ def make_queue(
 
 def set_order(queue: Queue, arguments: QueueArguments, environment: QueueEnvironment) -> None:
     """Have a living queue keep its entries as these arguments say; see ``Queue.set_order``."""
-    live = queue.lane.consumers.live
     order = make_order(arguments)
     queue.set_order(order)
     _set_lane(queue, order, arguments, environment)
-    queue.lane.consumers.live = live
 
 
 def make_delay_queue(

@@ -88,7 +88,7 @@ class PolicyEffect(BaseModel):
     """The change a policy would make to a queue.
 
     ``decides``: it would be one of the policies that count there; ``policy``, ``operator_policy``:
-    the first of those. ``problem``: why the queue could not follow, and would stay as it is.
+    the first of those. ``problem``: why it could not follow in one argument, which would stay.
     """
 
     name: str

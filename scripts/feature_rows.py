@@ -201,6 +201,8 @@ FEATURES: Final = (
             "`x-max-length`, `x-max-length-bytes`", LIMITS),
     Feature("E17", "A client that does not answer is found, and what it had comes back",
             "`heartbeat` of `connection.tune`", "limits.md"),
+    Feature("E18", "What failed is tried again after a wait, which grows",
+            "`x-delayed-retry-min`, `-max`, `-multiplier`, `-jitter`", DELIVERY),
     Feature("E22", "Delivery by CORBA, e-mail or XML-RPC", "", "http-api.md",
             "none of these, as they are not AMQP; a program that consumes can call what it likes"),
     Feature("E23", "A client can check who delivers to it", "TLS", "tls.md"),

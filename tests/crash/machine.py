@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 from hareline.broker.vhost import VirtualHost
 from hareline.clock import ManualClock
 from hareline.message import TRANSIENT, UNWRITTEN, Message
-from hareline.queues.core.entry import HELD, QueueEntry
+from hareline.queues.core.entry import HELD, UNCOUNTED, QueueEntry
 from hareline.queues.core.kinds import TAKEN
 from hareline.queues.queue import Queue
 from hareline.server.known_queues import known_queues
@@ -404,7 +404,7 @@ class Witness:
     def _flag_problem(self, queue_id: int, offset: int, before: int, after: int) -> str:
         if after == before and (before or (queue_id, offset) not in self.machine.sent):
             return ""
-        if before == 0 and after == 1 and queue_id in self.machine.delivering:
+        if before == 0 and after == 1 | UNCOUNTED and queue_id in self.machine.delivering:
             return ""
         was_sent = (queue_id, offset) in self.machine.sent
         return f"delivery count {after}, was {before}, {'sent' if was_sent else 'never sent'}"

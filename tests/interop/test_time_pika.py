@@ -227,3 +227,40 @@ def test_an_unused_queue_is_deleted_and_one_with_a_consumer_is_not(
     user[-1].basic_cancel(tag)
     wait_for(lambda: is_gone(f"{name}-used"), DELIVERY_DEADLINE_S, "the used queue's end")
     assert time.monotonic() - cancelled_s >= 0.2 - 2 * ROUNDING_S
+
+
+# differs: delayed-retry
+@pytest.mark.usefixtures("only_hareline")
+@pytest.mark.row("E18")
+@pytest.mark.parametrize("giving_back", ["nack", "reject"])
+def test_what_comes_back_is_delivered_again_after_a_wait(
+    channel: BlockingChannel, giving_back: str
+) -> None:
+    arguments = {"x-delayed-retry-min": 200, "x-delivery-limit": 2}
+    queue = channel.queue_declare("", exclusive=True, arguments=arguments).method.queue
+    publish(channel, queue, b"first", b"second")
+    came: list[tuple[bytes, float]] = []
+
+    def on_message(channel: Any, method: Any, _properties: Any, body: bytes) -> None:
+        came.append((body, time.monotonic()))
+        if body == b"second":
+            channel.basic_ack(method.delivery_tag)
+        elif giving_back == "nack":
+            channel.basic_nack(method.delivery_tag, requeue=True)
+        else:
+            channel.basic_reject(method.delivery_tag, requeue=True)
+
+    channel.basic_qos(prefetch_count=1)
+    channel.basic_consume(queue, on_message)
+    serve_until(channel.connection, lambda: len(came) == 4, "the second retry")
+    assert [body for body, _ in came] == [b"first", b"second", b"first", b"first"]
+    first, _, second, third = [at_s for _, at_s in came]
+    assert second - first >= 0.2 - ROUNDING_S
+    assert third - second >= 0.4 - ROUNDING_S
+
+
+# differs: delayed-retry
+@pytest.mark.usefixtures("only_hareline")
+def test_a_retry_without_a_first_wait_is_refused(channel: BlockingChannel) -> None:
+    with pytest.raises(ChannelClosedByBroker, match="delayed_retry_max_but_no_min_defined"):
+        channel.queue_declare("", exclusive=True, arguments={"x-delayed-retry-max": 1_000})

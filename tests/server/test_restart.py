@@ -328,6 +328,27 @@ class TestRedelivered:
             assert ready_count(channel, "q") == 0
             assert drained(channel, "dead") == ["later", "m"]
 
+    @pytest.mark.acceptance
+    @both
+    @pytest.mark.row("E18")
+    def test_what_waits_for_its_retry_waits_again(
+        self, daemon: BrokerProcess, restart: Restart
+    ) -> None:
+        with channel_to(daemon.url) as channel:
+            for queue, wait_ms in (("soon", 200), ("late", 3_600_000)):
+                arguments = {"x-delayed-retry-min": wait_ms, "x-delivery-limit": 5}
+                channel.queue_declare(queue, durable=True, arguments=arguments)
+                publish(channel, queue, "m")
+                channel.basic_nack(channel.basic_get(queue)[0].delivery_tag, requeue=True)
+            publish(channel, "late", "n")  # confirmed, and so are the returns before it
+        restart(daemon)
+        with channel_to(daemon.url) as channel:
+            wait_for(lambda: ready_count(channel, "soon") == 1, DEADLINE_S, "the retry")
+            method, properties, _ = channel.basic_get("soon")
+            assert method.redelivered
+            assert properties.headers["x-delivery-count"] == 1
+            assert drained(channel, "late") == ["n"]
+
 
 class TestDefinitionsOfATurn:
     """What a client declares in one piece is made durable together, before it is told."""

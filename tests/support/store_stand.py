@@ -11,7 +11,7 @@ from random import Random
 from typing import Any
 
 from hareline.message import UNWRITTEN, Message
-from hareline.queues.core.entry import ACQUIRED, READY, SETTLED
+from hareline.queues.core.entry import ACQUIRED, READY, RETURNS_MAX, SETTLED
 from hareline.storage.interface import StoredEntry
 from hareline.storage.journal.damage import Decision
 from hareline.storage.journal.files import Files
@@ -43,6 +43,10 @@ class FakeEntry(StoredEntry):
         self.offset = offset
         self.state = READY
         self.delivery_count = 0
+
+    @property
+    def returns(self) -> int:
+        return self.delivery_count & RETURNS_MAX
 
 
 def persistent(body: bytes = b"body", **options: Any) -> Message:
@@ -252,4 +256,4 @@ class Reopened(StoreStand):
         return [entry.message.body for entry in self.found[queue_id].values()]
 
     def counts(self, queue_id: int) -> list[int]:
-        return [entry.delivery_count for entry in self.found[queue_id].values()]
+        return [entry.returns for entry in self.found[queue_id].values()]

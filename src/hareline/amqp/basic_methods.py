@@ -34,6 +34,7 @@ from hareline.errors import (
     PreconditionFailed,
     ResourceLocked,
 )
+from hareline.queues.core.kinds import REJECTED, RETURNED
 from hareline.queues.declare.table import QueueArguments
 from hareline.queues.queue import Queue
 from hareline.wire.encoder import get_ok_frame
@@ -261,9 +262,9 @@ def reject(channel: Channel, method: commands.Basic.Reject) -> None:
     """Requeue one delivery, or reject it."""
     tag = method.delivery_tag or 0
     if method.requeue:
-        channel.settling.requeue(tag, is_multiple=False)
+        channel.settling.requeue(tag, is_multiple=False, cause=REJECTED)
     elif channel.dialect.counts_rejects_only:
-        channel.settling.requeue(tag, is_multiple=False, is_rejected=True)
+        channel.settling.requeue(tag, is_multiple=False, is_rejected=True, cause=REJECTED)
     else:
         channel.settling.reject(tag, is_multiple=False)
 
@@ -277,7 +278,7 @@ def recover(channel: Channel, method: commands.Basic.Recover | commands.Basic.Re
     if not (method.requeue or channel.dialect.recovers_without_requeue):
         raise NotImplementedMethod("requeue=false")
     if method.requeue:
-        channel.release_all()
+        channel.release_all(RETURNED)
         channel.port.update_flow()
     if isinstance(method, commands.Basic.Recover):
         channel.reply(commands.Basic.RecoverOk)

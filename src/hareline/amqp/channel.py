@@ -32,6 +32,7 @@ from hareline.broker.vhost import generated_name
 from hareline.counts import ChannelCounts
 from hareline.errors import AmqpError, InvalidSelector, NotFound
 from hareline.queues.core.entry import QueueEntry
+from hareline.queues.core.kinds import LOST
 from hareline.queues.declare.arguments import server_named_prefix
 from hareline.wire.methods import Frame
 
@@ -212,9 +213,9 @@ class Channel:
             self.redelivery = Redelivery(self.port, is_release_counted=is_release_counted)
         self.redelivery.begin()
 
-    def release_all(self) -> None:
+    def release_all(self, cause: int) -> None:
         """Everything that the client has, or had, and has not settled becomes ready again."""
-        self.settling.release_all(self.take_unsent())
+        self.settling.release_all(self.take_unsent(), cause)
 
     def take_unsent(self) -> list[QueueEntry]:
         """Entries that were to be sent again."""
@@ -253,7 +254,7 @@ class Channel:
         if transaction is not None:
             context = self.parts.context
             transaction.end(self.port.unacked, context.shares, context.clock)
-        self.release_all()
+        self.release_all(LOST)
 
     def _stop_publishing(self) -> None:
         confirms = self.publishing.confirms

@@ -13,9 +13,16 @@ from typing import Final
 from hareline.amqp.client import RABBITMQ, Dialect
 from hareline.amqp.delivery_port import DeliveryPort
 from hareline.amqp.transactions import Transaction
-from hareline.amqp.unacked import UnackedDeliveries, reject_entries, release_entries, settle_entries
+from hareline.amqp.unacked import (
+    UnackedDeliveries,
+    reject_entries,
+    release_entries,
+    release_rejected,
+    settle_entries,
+)
 from hareline.errors import PreconditionFailed
 from hareline.queues.core.entry import SETTLED, QueueEntry, mark_redelivered
+from hareline.queues.core.kinds import REJECTED, RETURNED
 from hareline.queues.core.lane import BATCH_BYTES
 from hareline.queues.queue import Queue
 from hareline.wire.constants import BASIC_ACK
@@ -71,19 +78,22 @@ class Settling(SettleLane):
         else:
             reject_entries(self._give_back(self._take(tag, is_multiple)))
 
-    def requeue(self, tag: int, is_multiple: bool, *, is_rejected: bool = False) -> None:
+    def requeue(
+        self, tag: int, is_multiple: bool, *, is_rejected: bool = False, cause: int = RETURNED
+    ) -> None:
         """The entries go back to their own places in their queues, as redelivered.
 
         ``is_rejected``: by a reject without requeue, which in the qpid dialect alone is what the
-        delivery limit counts.
+        delivery limit counts. ``cause``: RETURNED or REJECTED.
         """
         if self.transaction is not None and not self._dialect.rejects_at_once:
             deliveries = self._take_deliveries(tag, is_multiple)
-            self.transaction.settle(deliveries, release_entries, is_ack=False)
+            release = release_rejected if cause == REJECTED else release_entries
+            self.transaction.settle(deliveries, release, is_ack=False)
         else:
             is_counted = is_rejected or not self._dialect.counts_rejects_only
             entries = self._give_back(self._take(tag, is_multiple))
-            release_entries(entries, is_counted=is_counted)
+            release_entries(entries, is_counted=is_counted, cause=cause)
 
     def _give_back(self, entries: list[QueueEntry]) -> list[QueueEntry]:
         """Count these as not acknowledged."""
@@ -124,10 +134,10 @@ class Settling(SettleLane):
             entries += self.transaction.settled_entries()
         return entries
 
-    def release_all(self, without_tags: list[QueueEntry]) -> None:
+    def release_all(self, without_tags: list[QueueEntry], cause: int) -> None:
         """Everything unacked becomes ready again, and so does what has no tag yet."""
         entries = without_tags + self._give_back(self.unacked.take_all())
-        release_entries(entries, is_counted=self.is_release_counted)
+        release_entries(entries, is_counted=self.is_release_counted, cause=cause)
 
     @property
     def is_release_counted(self) -> bool:

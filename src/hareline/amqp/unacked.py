@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from hareline.queues.core.entry import EntryQueue, QueueEntry
+from hareline.queues.core.kinds import REJECTED, RETURNED
 
 NUMBERS_FOR_EACH: Final = 8  # tags are counted through if no more of them have been used
 
@@ -134,10 +135,17 @@ def reject_entries(entries: list[QueueEntry]) -> None:
         queue.reject(rejected)
 
 
-def release_entries(entries: list[QueueEntry], *, is_counted: bool = True) -> None:
+def release_entries(
+    entries: list[QueueEntry], *, is_counted: bool = True, cause: int = RETURNED
+) -> None:
     """Release entries of any number of queues, one call for each queue."""
     for queue, released in _by_queue(entries):
-        queue.release(released, is_counted=is_counted)
+        queue.release(released, is_counted=is_counted, cause=cause)
+
+
+def release_rejected(entries: list[QueueEntry]) -> None:
+    """Release entries that their client has rejected."""
+    release_entries(entries, cause=REJECTED)
 
 
 def _by_queue(entries: list[QueueEntry]) -> list[tuple[EntryQueue, list[QueueEntry]]]:

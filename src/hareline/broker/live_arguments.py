@@ -28,6 +28,7 @@ from hareline.broker.making import (
     resume_percent_of,
     set_deduplication,
     set_delivery_limit,
+    set_hold,
     set_order,
     set_times,
     set_unused_rules,
@@ -50,7 +51,6 @@ from hareline.queues.declare.table import (
     QueueArguments,
 )
 from hareline.queues.dispatch.reading import ReadingLane
-from hareline.queues.policies.hold import Hold
 from hareline.queues.queue import Queue
 from hareline.storage.interface import DefinitionStore
 
@@ -380,11 +380,8 @@ class LiveArguments:
             queue.lane.consumers.live = live_limit_of(after)
         if "consumer-rules" in parts:
             environment.ruled[queue] = None
-        if "hold" in parts:
-            if after.hold_on_publish:
-                queue.install(hold=Hold(queue, environment))
-            else:
-                queue.remove_hold()
+        if not parts.isdisjoint(("hold", "retry", "kind")):
+            set_hold(queue, after, environment)
 
 
 def _why_in_the_way(

@@ -53,6 +53,7 @@ from hareline.queues.policies.hold import Hold
 from hareline.queues.policies.lease import Lease
 from hareline.queues.policies.overflow import RESUME_PERCENT, Overflow
 from hareline.queues.policies.retention import Retention
+from hareline.queues.policies.retry import CAUSES, MIN_MS, Retry
 from hareline.queues.policies.unused import Unused
 from hareline.queues.queue import Queue
 from hareline.selectors.selector import Selector, compile_selector
@@ -113,8 +114,7 @@ def make_queue(
         or arguments.expiry_check_period_ms is not None
     ):  # other queues make a plain one for the first message that can expire
         set_times(queue, arguments, environment)
-    if arguments.hold_on_publish:
-        queue.install(hold=Hold(queue, environment))
+    set_hold(queue, arguments, environment)
     set_deduplication(queue, arguments, environment)
     _set_limits(queue, arguments, environment)
     set_delivery_limit(queue, arguments)
@@ -122,7 +122,9 @@ def make_queue(
     queue.lease = make_lease(queue, arguments, environment, on_expired)
     set_unused_rules(queue, arguments, environment, on_expired)
     content_store = environment.store.content_store
-    if content_store is not None and not (queue.hold is not None and is_non_destructive(arguments)):
+    if content_store is not None and not (
+        arguments.hold_on_publish and is_non_destructive(arguments)
+    ):
         # what is shown to readers as it was ready is not as it was stored while it was held
         queue.install(paging=Paging(queue, order, environment, content_store))
     return queue
@@ -270,6 +272,37 @@ def set_times(queue: Queue, arguments: QueueArguments, environment: QueueEnviron
         sweep_ms=arguments.expiry_check_period_ms,
     )
     queue.install(expiry=expiry)
+
+
+def set_hold(queue: Queue, arguments: QueueArguments, environment: QueueEnvironment) -> None:
+    """Have the queue hold messages that are not valid yet, and deliveries that came back, or not.
+
+    Those that are held already stay until their time.
+    """
+    hold, retry = queue.hold, _retry_of(arguments)
+    if not arguments.hold_on_publish and retry is None and not queue.held_count:
+        if hold is not None:
+            queue.remove_hold()
+        return
+    if hold is None:
+        hold = Hold(queue, environment)
+    hold.holds_new = bool(arguments.hold_on_publish)
+    hold.retry = retry
+    queue.install(hold=hold)
+
+
+def _retry_of(arguments: QueueArguments) -> Retry | None:
+    """The delayed retry that the arguments set; what is only read does not come back."""
+    kind, min_ms = arguments.delayed_retry_type, arguments.delayed_retry_min_ms
+    if (kind is None and min_ms is None) or kind == "disabled" or is_non_destructive(arguments):
+        return None
+    return Retry(
+        CAUSES[kind],
+        min_ms=MIN_MS if min_ms is None else min_ms,
+        max_ms=arguments.delayed_retry_max_ms,
+        multiplier=arguments.delayed_retry_multiplier,
+        jitter_percent=arguments.delayed_retry_jitter or 0,
+    )
 
 
 def set_deduplication(

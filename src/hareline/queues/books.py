@@ -294,11 +294,30 @@ class QueueBooks(QueuePort):
         if self.browsers is not None:
             self.browsers.on_ready(entry)
 
+    def _hold_returned(self, entries: list[QueueEntry]) -> None:
+        """Acquired entries, which have come back, are to wait."""
+        for entry in entries:
+            assert entry.state == ACQUIRED, entry
+            entry.state = HELD
+            entry.consumer = None
+            if self.paging is not None:
+                self.paging.watch(entry)
+        self.unacked_count -= len(entries)
+        self.held_count += len(entries)
+        self.returned_count -= len(entries)
+        if self.lane.wants_departures:
+            for entry in entries:
+                self.lane.on_departed(entry)
+
     def _end_hold(self, entries: list[QueueEntry]) -> None:
-        """Held entries become ready, each in its own place."""
+        """Held entries become ready, each in its own place; browsers know those that came back."""
         for entry in entries:
             entry.state = READY
-            self._count_ready(entry)
+            if entry.delivery_count:
+                self.returned_count += 1
+                self.ready_bytes += entry.message.size
+            else:
+                self._count_ready(entry)
         self.held_count -= len(entries)
         self.order.restore(entries)
         self.mark()

@@ -31,6 +31,7 @@ from hareline.queues.core.kinds import (
     KEEPS_ALL,
     NO_DELIVERY_LIMIT,
     REFUSED,
+    RETURNED,
     TAKEN,
     DeathReason,
 )
@@ -61,7 +62,7 @@ class Queue(QueueBooks):
 
     =================  ===========================================================================
     ``expiry``         when entries expire; made for the first message that can
-    ``hold``           entries that are not valid yet
+    ``hold``           entries that are not valid yet, or wait for their retry
     ``deduplication``  ids of messages that are not taken again
     ``overflow``       limits, and what happens at them
     ``dead_letters``   targets of entries that are dropped, expired, rejected or returned too often
@@ -306,9 +307,19 @@ class Queue(QueueBooks):
         entry.delivery_count = delivery_count
         if entry.returns and self.shows_delivery_count:
             entry.message = _showing_count(message, entry.returns)
-        self.count_revived(offset, returned_count=delivery_count > 0)
+        hold = self.hold
+        waits = (
+            entry.returns > 0
+            and entry.delivery_count & UNCOUNTED == 0  # a crash alone is no reason to wait
+            and hold is not None
+            and hold.retry is not None
+        )
+        self.count_revived(offset, returned_count=delivery_count > 0 and not waits)
         if self.deduplication is not None:
             self.deduplication.revive(message, entry)
+        if waits:
+            self._wait_again(entry)
+            return entry
         if not is_paged:
             self._take_in(entry, message.arrival_ms)
             return entry
@@ -317,6 +328,19 @@ class Queue(QueueBooks):
         self.order.rank(entry)  # an ordering that reads it from the message remembers it
         self.paging.leave_content(entry)
         return entry
+
+    def _wait_again(self, entry: RankedEntry) -> None:
+        """Have an entry of an earlier life, which had come back, wait for its retry."""
+        self._set_expiry(entry, entry.message.arrival_ms)
+        if self.last_values is not None:  # a newer value takes its place, also while it waits
+            replaced = self.last_values.replaced_by(entry)
+            if replaced is not None:
+                self.drop([replaced], "replaced")
+        self._hold_entry(entry)
+        assert self.hold is not None, self
+        self.hold.keep_returned([entry])
+        if self.overflow is not None:
+            self.overflow.enforce(entry)
 
     def make_held_ready(self, entries: list[QueueEntry]) -> None:
         """Held entries whose time has come take their own places.
@@ -458,12 +482,15 @@ class Queue(QueueBooks):
             for entry in entries:
                 self.ledger.settle(entry)
 
-    def release(self, entries: list[QueueEntry], *, is_counted: bool = True) -> None:
+    def release(
+        self, entries: list[QueueEntry], *, is_counted: bool = True, cause: int = RETURNED
+    ) -> None:
         """Delivered entries become available again, at their own places, as redelivered.
 
         ``is_counted``: as one return more, which the delivery limit may not allow. Those that came
-        back too often, have expired, or are no longer the last value, leave. What comes back to a
-        queue that is deleted goes where the rest of it has gone (Broker-J).
+        back too often, have expired, or are no longer the last value, leave. With a
+        delayed retry for this ``cause`` they are held first. What comes back to a queue that is
+        deleted goes where the rest of it has gone (Broker-J).
         """
         if self.is_deleted:
             self._drop_acquired(entries, "deleted")
@@ -489,7 +516,11 @@ class Queue(QueueBooks):
                     self.overflow.on_changed(before, entry.message)
         if self.ledger is not None:
             self.ledger.on_released(entries)
-        self._put_back(entries)
+        if self.hold is not None and self.hold.takes_returned(cause):
+            self._hold_returned(entries)
+            self.hold.keep_returned(entries)
+        else:
+            self._put_back(entries)
         if self.unused is not None and self.discards_all:
             self.purge()
         if self.overflow is not None:
@@ -514,7 +545,12 @@ class Queue(QueueBooks):
         self.deliver_due()
         if self.is_deleted or self.is_paused:
             return False
-        if self.hold is not None and ready_at_ms(message, message.arrival_ms) > message.arrival_ms:
+        hold = self.hold
+        if (
+            hold is not None
+            and hold.holds_new
+            and ready_at_ms(message, message.arrival_ms) > message.arrival_ms
+        ):
             return False
         return self.lane.has_taker(message)
 

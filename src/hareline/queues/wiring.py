@@ -15,7 +15,9 @@ last values        takes the place of an      its key is forgotten
 ledger             is added to the store      is settled there, or when its dead letter is out
 overflow           needs admission            makes room
 expiry, for all    needs admission            -
-hold, browsers     need admission             -
+hold               needs admission, if it
+                   holds new entries          -
+browsers           need admission             -
 unused             needs admission, if it
                    empties the queue          -
 deduplication      needs admission            frees its id, unless that is in a cache
@@ -49,7 +51,7 @@ def wire(queue: QueueBooks) -> Wires:
     ids_in_queue = ids if isinstance(ids, IdsInQueue) else None
     needs_admission = (
         (expiry is not None and expiry.concerns_all)
-        or queue.hold is not None
+        or (queue.hold is not None and queue.hold.holds_new)
         or ids is not None
         or overflow is not None
         or lane.wants_new_entries

@@ -346,6 +346,25 @@ def test_a_lease_begins_is_longer_and_ends(stand: Living) -> None:
     assert "q" not in stand.vhost.queues
 
 
+def test_a_retry_begins_and_ends_at_any_time(stand: Living) -> None:
+    queue = stand.queue()
+    queue.enqueue(make_message(b"m"))
+    consumer = RecordingConsumer(queue)
+    queue.add_consumer(consumer)
+    stand.turn.run()
+    stand.change(x_delayed_retry_min=1_000)
+    consumer.release()
+    stand.turn.run()
+    assert queue.held_count == 1
+    stand.change(x_delayed_retry_min=None)
+    assert queue.held_count == 1  # until its time
+    stand.timers.advance(1_000)
+    consumer.release()
+    stand.turn.run()
+    assert consumer.bodies == [b"m"] * 3
+    assert queue.held_count == 0
+
+
 def test_a_hold_begins_and_ends_when_nothing_is_held(stand: Living) -> None:
     queue = stand.queue()
     stand.change(x_hold_on_publish=True)

@@ -168,13 +168,13 @@ class StoreMachine(RuleBasedStateMachine):
                 was = before[offset]
                 assert entry.message.body == was.message.body
                 if was in restored:  # returns that were not written yet are not counted
-                    assert is_orderly or entry.delivery_count >= min(1, was.delivery_count)
+                    assert is_orderly or entry.returns >= min(1, was.returns)
                 elif is_orderly:
                     assert entry.delivery_count == was.delivery_count
                 elif was.state == ACQUIRED:
-                    assert entry.delivery_count >= max(1, was.delivery_count)
+                    assert entry.returns >= max(1, was.returns)
                 else:  # covers say "may have been" of more than was delivered
-                    assert was.delivery_count <= entry.delivery_count <= max(1, was.delivery_count)
+                    assert was.returns <= entry.returns <= max(1, was.returns)
             assert again.queue(queue_id).next_offset >= max(before, default=-1) + 1
             again.next_offsets[queue_id] = self.stand.next_offsets.get(queue_id, 0)
             self.alive[queue_id] = found

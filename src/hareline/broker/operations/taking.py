@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import Literal
 
 from hareline.queues.core.entry import QueueEntry
+from hareline.queues.core.kinds import REJECTED, SHOWN
 from hareline.queues.queue import Queue
 
 AckMode = Literal[
@@ -56,7 +57,7 @@ def _take_next(queue: Queue) -> QueueEntry | None:
 def give_back(queue: Queue, entries: list[QueueEntry]) -> None:
     """Put back what was taken and not shown; of a deleted queue it goes where the rest is."""
     if queue.is_deleted:
-        queue.release(entries, is_counted=False)
+        queue.release(entries, is_counted=False, cause=SHOWN)
     else:
         queue.restore(entries)
 
@@ -72,4 +73,5 @@ def acknowledge(queue: Queue, entries: list[QueueEntry], mode: AckMode) -> None:
     if mode == "reject_requeue_false":
         queue.reject(entries)
     else:
-        queue.release(entries, is_counted=mode == "reject_requeue_true")
+        is_rejected = mode == "reject_requeue_true"
+        queue.release(entries, is_counted=is_rejected, cause=REJECTED if is_rejected else SHOWN)

@@ -21,6 +21,7 @@ from abc import ABCMeta, abstractmethod
 from typing import TYPE_CHECKING, Any, Final
 
 from hareline.compiled import mypyc_attr
+from hareline.queues.core.kinds import RETURNED
 from hareline.storage.interface import StoredEntry
 
 if TYPE_CHECKING:
@@ -59,8 +60,13 @@ class EntryQueue(metaclass=ABCMeta):
         """The acquired entry leaves the queue for good."""
 
     @abstractmethod
-    def release(self, entries: list[QueueEntry], *, is_counted: bool = True) -> None:
-        """Delivered entries become available again; ``is_counted``: as one return more."""
+    def release(
+        self, entries: list[QueueEntry], *, is_counted: bool = True, cause: int = RETURNED
+    ) -> None:
+        """Delivered entries become available again; ``is_counted``: as one return more.
+
+        ``cause``: why they come back, one of ``kinds``.
+        """
 
     @abstractmethod
     def reject(self, entries: list[QueueEntry]) -> None:

@@ -20,6 +20,12 @@ TAKEN: Final = 1
 DISCARDED: Final = 2
 DUPLICATE: Final = 3
 
+# Why a delivery came back (``Queue.release``); a delayed retry goes by these bits.
+SHOWN: Final = 0  # an operator has only looked at it
+RETURNED: Final = 1  # basic.nack, basic.recover, tx.rollback of Qpid's clients, consumer timeout
+REJECTED: Final = 2  # basic.reject
+LOST: Final = 4  # its channel or its connection has ended
+
 # Which messages of a queue go to the store (``Queue.keeps``).
 KEEPS_NONE: Final = 0
 KEEPS_PERSISTENT: Final = 1

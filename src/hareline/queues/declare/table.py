@@ -50,6 +50,7 @@ Live = Literal[
     "consumers",
     "consumer-rules",
     "hold",
+    "retry",
     "order",
     "kind",
     "deduplication",
@@ -70,6 +71,7 @@ class Group(NamedTuple):
 _TYPE: Final = Group("type", "Type and name", "non-destructive-queues")
 _LIMITS: Final = Group("limits", "Limits and overflow", "overflow")
 _TIME: Final = Group("time", "Time", "time")
+_RETRY: Final = Group("retry", "Retries", "consumers#delayed-retry")
 _DEAD_LETTERS: Final = Group("dead-letters", "Dead letters", "dead-letters")
 _ORDER: Final = Group("order", "Order", "queue-types")
 _CONSUMERS: Final = Group("consumers", "Consumers", "consumers")
@@ -79,7 +81,18 @@ _KEEPING: Final = Group("keeping", "Keeping and archives", "durability#what-is-k
 _ACCEPTED: Final = Group("compatibility", "Accepted, without effect", "queue-arguments")
 #: In the order in which a form shows them.
 GROUPS: Final = (
-    *(_TYPE, _LIMITS, _TIME, _DEAD_LETTERS, _ORDER, _CONSUMERS, _GROUPS, _DUPLICATES, _KEEPING),
+    *(
+        _TYPE,
+        _LIMITS,
+        _TIME,
+        _RETRY,
+        _DEAD_LETTERS,
+        _ORDER,
+        _CONSUMERS,
+        _GROUPS,
+        _DUPLICATES,
+        _KEEPING,
+    ),
     _ACCEPTED,
 )
 
@@ -272,6 +285,15 @@ _ANY: Final = _QUEUES | _STREAM
 _LEVELS: Final = read.qpid_integer(1, read.PRIORITY_MAX)
 _COUNT: Final = read.qpid_integer(0)
 _CACHE_SIZE: Final = read.Whole(1, 1_000_000)  # some 150 MB
+_RETRY_TYPE: Final = read.Choice(
+    {
+        "all": "all that come back",
+        "returned": "what a client gives back, as by basic.nack",
+        "failed": "what a client rejects, or had when its channel or connection ended",
+        "disabled": "none",
+    },
+    "invalid_delayed_retry_type",
+)
 _TTL_BOUND: Final = read.qpid_integer(0, read.EXPIRY_MAX_MS)
 _QPID_OVERFLOWS: Final = {rule.qpid: word for word, rule in OVERFLOWS.items() if rule.qpid}
 
@@ -385,6 +407,33 @@ class QueueArguments:
                     {"DELETE": "delete", "ROUTE_TO_ALTERNATE": "route-to-alternate"}),
         _QUEUES, _TIME, "Expired messages", "ROUTE_TO_ALTERNATE",
         "What becomes of a message whose time is over.", page="dead-letters", live="dead-letters"))
+
+    # ----------------------------------------------------- how long what comes back is kept back
+    #: None with a shortest wait: as in LavinMQ, what clients reject or return.
+    delayed_retry_type: Literal["all", "returned", "failed", "disabled"] | None = _by(Argument(
+        "x-delayed-retry-type", _RETRY_TYPE, _QUEUES, _RETRY, "Wait before a retry", "all",
+        "Which messages that come back wait before they are delivered again.",
+        live="retry", is_for_quorum_in_rabbitmq=True))
+    #: None with a type: a second.
+    delayed_retry_min_ms: int | None = _by(Argument("x-delayed-retry-min", read.expiry_ms, _QUEUES,
+        _RETRY, "First wait", 1_000,
+        "How long a message waits after its first return; later ones wait longer.",
+        live="retry", is_for_quorum_in_rabbitmq=True))
+    delayed_retry_max_ms: int | None = _by(Argument("x-delayed-retry-max", read.expiry_ms, _QUEUES,
+        _RETRY, "Longest wait", 60_000, "How long a message waits at most.",
+        live="retry", is_for_quorum_in_rabbitmq=True,
+        needs=("delayed_retry_min_ms", "delayed_retry_max_but_no_min_defined")))
+    #: None is linear.
+    delayed_retry_multiplier: int | None = _by(Argument("x-delayed-retry-multiplier",
+        read.at_least_one, _QUEUES, _RETRY, "Each wait times", 2,
+        "Each wait is so many times the one before; without it the first wait is added each time.",
+        live="retry",
+        needs=("delayed_retry_min_ms", "delayed_retry_multiplier_but_no_min_defined")))
+    delayed_retry_jitter: float | None = _by(Argument("x-delayed-retry-jitter", read.percent,
+        _QUEUES, _RETRY, "Vary waits by percent", 15,
+        "Each wait is up to so much shorter or longer, so that not all come at once.",
+        live="retry",
+        needs=("delayed_retry_min_ms", "delayed_retry_jitter_but_no_min_defined")))
 
     # --------------------------------------------------- where refused and spent messages go
     dead_letter_exchange: str | None = _by(Argument("x-dead-letter-exchange", read.text, _QUEUES,
@@ -627,7 +676,6 @@ _SEGMENT_SIZE: Final = read.Within(  # rabbit_stream_queue: ?MAX_STREAM_MAX_SEGM
 _FILTER_SIZE: Final = read.Within(
     16, 255, lambda _: OutOfBounds("Invalid value for x-stream-filter-size-bytes"))
 _ONE_NODE: Final = "Clients send it for clusters; this broker is one node, so it changes nothing."
-_RETRY: Final = "Retry by a queue with a TTL that dead-letters back."
 
 #: RabbitMQ's arguments that mean nothing here, since there is one node and one way to keep a queue.
 #: The value is checked and compared, because clients go by that.
@@ -649,14 +697,6 @@ _WITHOUT_EFFECT: Final = (
     Argument("x-max-in-memory-bytes", read.natural, _QUORUM, _ACCEPTED, "Bytes in memory",
         1_000_000, "Use the maximum of bytes with the overflow rule flow-to-disk.",
         is_bytes=True, policy=PolicyKey("maximum memory in bytes", read.natural, "smaller")),
-    Argument("x-delayed-retry-type",
-        read.one_of("disabled", "all", "returned", "failed",
-                    otherwise="invalid_delayed_retry_type"),
-        _QUEUES, _ACCEPTED, "Delayed retry", "disabled", _RETRY, is_for_quorum_in_rabbitmq=True),
-    Argument("x-delayed-retry-min", read.expiry_ms, _QUEUES, _ACCEPTED, "Delayed retry from",
-        1_000, _RETRY, is_for_quorum_in_rabbitmq=True),
-    Argument("x-delayed-retry-max", read.expiry_ms, _QUEUES, _ACCEPTED, "Delayed retry to",
-        60_000, _RETRY, is_for_quorum_in_rabbitmq=True),
     Argument("x-stream-max-segment-size-bytes", _SEGMENT_SIZE, _STREAM, _ACCEPTED, "Segment size",
         500_000_000,
         "A stream drops by message; the journal's files have the size of a setting.",

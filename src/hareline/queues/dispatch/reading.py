@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hareline.message import TRANSIENT
 from hareline.queues.core.entry import ACQUIRED, PARKED, READY, SETTLED, EntryQueue, QueueEntry
+from hareline.queues.core.kinds import RETURNED
 from hareline.queues.core.lane import BATCH_BYTES, BATCH_ENTRIES, Lane
 from hareline.queues.core.ports import with_content
 from hareline.queues.core.start_position import FIRST, STREAM_OFFSET, read_start
@@ -87,7 +88,9 @@ class ReadingAccount(EntryQueue):
         if self.is_counted:
             self.queue.count_readings(0, unacked_count=-1, acked=entry)
 
-    def release(self, entries: list[QueueEntry], *, is_counted: bool = True) -> None:
+    def release(
+        self, entries: list[QueueEntry], *, is_counted: bool = True, cause: int = RETURNED
+    ) -> None:
         """End the readings; no return is counted, as no delivery limit applies here."""
         for entry in entries:
             entry.state = SETTLED

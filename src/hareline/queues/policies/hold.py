@@ -1,9 +1,10 @@
 """Entries that are not valid yet: which they are, and making them ready at their time.
 
-Called by ``queue`` for each new entry, where the queue was declared with x-hold-on-publish. A held
-entry stands in no ordering, so others overtake it; at its time it takes the place its offset gives
-it. The queues of x-delayed-message exchanges have ``delay``, a subclass. The headers that count,
-and when a message with one is ready:
+Called by ``queue`` for each new entry, where the queue was declared with x-hold-on-publish, and for
+deliveries that come back, where it has a delayed retry. A held entry stands in no ordering, so
+others overtake it; at its time it takes the place its offset gives it. The queues of
+x-delayed-message exchanges have ``delay``, a subclass. The headers that count, and when a message
+with one is ready:
 
 =========================  =====================  ================================================
 header                     value                  ready at
@@ -36,6 +37,7 @@ from hareline.queues.core.environment import QueueEnvironment
 from hareline.queues.core.part_ports import HoldPort
 from hareline.queues.core.ports import QueuePort
 from hareline.queues.policies.deadline_timer import NEVER, DeadlineTimer
+from hareline.queues.policies.retry import Retry
 
 if TYPE_CHECKING:
     from hareline.message import Message
@@ -61,16 +63,19 @@ _HEADERS: Final = tuple(
 class Hold(HoldPort):
     """The held entries of one queue, and the timer for the first of them.
 
-    ``per_step``: how many are made ready at once, the rest in the next turns; ``bytes_per_step``:
-    of about how many octets of bodies.
+    ``holds_new``: messages may be held as they come. ``retry``: of deliveries that come back, None
+    is at once. ``per_step``: how many are made ready at once, the rest in the next turns;
+    ``bytes_per_step``: of about how many octets of bodies.
     """
 
     per_step: ClassVar[int] = READIED_PER_STEP
     bytes_per_step: ClassVar[int] = UNLIMITED  # their contents are not looked at
 
-    __slots__ = ("_clock", "_deadline", "_heap", "_queue")
+    __slots__ = ("_clock", "_deadline", "_heap", "_queue", "holds_new", "retry")
 
     def __init__(self, queue: QueuePort, environment: QueueEnvironment) -> None:
+        self.holds_new = True
+        self.retry: Retry | None = None
         self._queue: QueuePort | None = queue
         self._clock = environment.clock
         self._heap: list[tuple[int, int, QueueEntry]] = []
@@ -83,11 +88,24 @@ class Hold(HoldPort):
 
         Raises MalformedFrame for a message whose headers are no table.
         """
+        if not self.holds_new:
+            return False
         ready_ms = ready_at_ms(entry.message, since_ms)
         if ready_ms <= self._clock.now_ms:
             return False
         self._keep(entry, ready_ms)
         return True
+
+    def takes_returned(self, cause: int) -> bool:
+        """True if entries that come back for this ``cause`` are to wait."""
+        return self.retry is not None and self.retry.causes & cause != 0
+
+    def keep_returned(self, entries: list[QueueEntry]) -> None:
+        """Keep entries that came back until they are retried; their state is the caller's."""
+        assert self.retry is not None, self
+        now_ms = self._clock.now_ms
+        for entry in entries:
+            self._keep(entry, now_ms + self.retry.delay_ms(entry.returns))
 
     def _keep(self, entry: QueueEntry, ready_ms: int) -> None:
         heap, queue = self._heap, self._queue

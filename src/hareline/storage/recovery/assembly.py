@@ -17,6 +17,7 @@ from typing import Final
 
 from hareline.errors import MalformedFrame
 from hareline.storage.journal.format.frame import MalformedRecord
+from hareline.storage.journal.format.message import UNCOUNTED
 from hareline.storage.journal.format.positions import OFFSET_BITS
 from hareline.storage.journal.format.records import Run
 from hareline.storage.recovery.queue_contents import KnownQueue, QueueContents
@@ -313,7 +314,10 @@ def _count_by_segment(columns: EntryColumns) -> dict[int, int]:
 def _infer_delivery_counts(
     traces: QueueTraces, contents: QueueContents, queue: RecoveredQueue
 ) -> None:
-    """Set delivery counts: an entry that may have been delivered has at least 1."""
+    """Set delivery counts: an entry that may have been delivered has at least 1.
+
+    What only may have been delivered has the bit UNCOUNTED too: the crash brought it back.
+    """
     counts = contents.delivery_counts
     for offset in contents.live(traces.counts):
         counts[offset] = traces.counts[offset]
@@ -323,5 +327,5 @@ def _infer_delivery_counts(
     covered = bisect_left(contents.offsets, traces.redelivery_watermark)
     for offset in (*contents.offsets[:covered], *contents.live(traces.delivered)):
         if offset not in counts:
-            counts[offset] = 1
-            queue.returns[offset] = (1, 0)
+            counts[offset] = 1 | UNCOUNTED
+            queue.returns[offset] = (1 | UNCOUNTED, 0)

@@ -86,9 +86,6 @@ WITHOUT_EFFECT: dict[str, object] = {
     "x-initial-cluster-size": 3,
     "x-queue-leader-locator": "balanced",
     "x-queue-master-locator": "min-masters",
-    "x-delayed-retry-type": "all",
-    "x-delayed-retry-min": 1,
-    "x-delayed-retry-max": 1,
     "x-consumer-disconnected-timeout": 1,
     "x-member-placement-tag": "rack",
 }

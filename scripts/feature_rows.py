@@ -190,6 +190,10 @@ FEATURES: Final = (
             "the publisher waits", "`x-overflow`", LIMITS),
     Feature("E7", "What fails too often is a dead message, and so is what a deleted queue held",
             "`x-delivery-limit`, `alternateBinding`", "dead-letters.md"),
+    Feature("E8", "All dead messages as a topic, by queue and reason, each once",
+            "`default_dead_letter_exchange`, `dead_letter_copies`", "dead-letters.md",
+            "the sender is the property user-id, if it was set; the last receiver is in the audit "
+            "stream only"),
     Feature("E10", "A queue that lives as long as its client's session, for replies too",
             "`queue.declare`, exclusive; `amq.rabbitmq.reply-to`", DELIVERY),
     Feature("E12", "A queue with one consumer at most", "`x-max-consumers`", DELIVERY),

@@ -67,9 +67,11 @@ class QueueDefaults:
     """Values that a virtual host gives to queues that are declared without them.
 
     ``dead_letter_exchange``: for queues without one of their own; None: there is none.
+    ``has_dead_letter_copies``: it also gets copies of what dies in all other queues.
     """
 
     dead_letter_exchange: str | None = None
+    has_dead_letter_copies: bool = False
 
 
 def make_queue(
@@ -411,6 +413,7 @@ def dead_letters_of(
         routing_key=arguments.dead_letter_routing_key,
         alternate=alternate_of(arguments, name),
         default_exchange=defaults.dead_letter_exchange,
+        has_copies=defaults.has_dead_letter_copies,
         reasons=arguments.dead_letter_reasons,
         expiry_policy=arguments.expiry_policy,
     )

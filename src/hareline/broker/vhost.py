@@ -143,14 +143,17 @@ class VirtualHost:
     def max_queues(self, count: int | None) -> None:
         self.capacity.max_queues = count
 
-    def set_default_dead_letter_exchange(self, name: str | None) -> None:
+    def set_default_dead_letter_exchange(
+        self, name: str | None, *, has_copies: bool = False
+    ) -> None:
         """Set where dead letters go of queues that name no place for them; made if missing.
 
         It concerns queues declared from now on; None: such dead letters are dropped.
+        ``has_copies``: those of all other queues go there as well.
         """
         if name is not None and name not in self.exchanges:
             self._registry.add_exchange(create_exchange("topic", name, is_durable=True))
-        self._declarations.queue_defaults = QueueDefaults(dead_letter_exchange=name)
+        self._declarations.queue_defaults = QueueDefaults(name, has_copies)
 
     def open_events(self, events: EventExchange) -> None:
         """Have events published in this virtual host; their exchange is made if missing."""

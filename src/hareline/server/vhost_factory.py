@@ -121,7 +121,9 @@ class VhostFactory:
 
 def set_up(vhost: VirtualHost, settings: VhostSettings) -> None:
     """Give a virtual host the options that can change while it is served."""
-    vhost.set_default_dead_letter_exchange(settings.default_dead_letter_exchange or None)
+    vhost.set_default_dead_letter_exchange(
+        settings.default_dead_letter_exchange or None, has_copies=settings.dead_letter_copies
+    )
     vhost.default_prefetch = settings.default_prefetch
     vhost.prefetch_profile = settings.prefetch_profile
     vhost.prefetch_max = settings.prefetch_max

@@ -33,7 +33,7 @@ from hareline.settings.network import (
     tls_problems,
 )
 from hareline.settings.section import Section, below, known_in, problem, value_in
-from hareline.settings.vhosts import VirtualHost, prefetch_problems
+from hareline.settings.vhosts import VirtualHost, copy_problems, prefetch_problems
 
 _SCRAM: Final = "SCRAM-SHA-256"
 EVERY_INTERFACE: Final = {"0.0.0.0": False, "::": True}  # whether it is of IPv6
@@ -70,6 +70,7 @@ def mismatches(tables: Tables) -> Iterator[InitErrorDetails]:
         yield problem(("vhosts",), "at least one virtual host should be listed")
     for index, vhost in enumerate(vhosts):
         yield from below(("vhosts", index), prefetch_problems(vhost))
+        yield from below(("vhosts", index), copy_problems(vhost))
     for index, user in enumerate(users):
         yield from below(("users", index), credential_problems(user))
     yield from _repetitions("vhosts", VirtualHost, vhosts)

@@ -39,6 +39,13 @@ class VirtualHost(Section):
         reload="live",
         max_length=255,
     )
+    dead_letter_copies: bool = option(
+        False,
+        "Whether `default_dead_letter_exchange` also gets a copy of the dead messages of queues "
+        "that name an exchange themselves, each message once. In force for queues declared "
+        "afterwards.",
+        reload="live",
+    )
     default_prefetch: int = option(
         0,
         "Messages that a consumer may have unacknowledged when its client has said nothing "
@@ -133,6 +140,19 @@ class VirtualHost(Section):
     def _has_one_default_prefetch(self) -> Self:
         refuse(prefetch_problems(self))
         return self
+
+    @model_validator(mode="after")
+    def _has_a_place_for_copies(self) -> Self:
+        refuse(copy_problems(self))
+        return self
+
+
+def copy_problems(vhost: object) -> Iterator[InitErrorDetails]:
+    """Copies of dead letters without an exchange for them."""
+    exchange = known_in(VirtualHost, vhost, "default_dead_letter_exchange", str)
+    if known_in(VirtualHost, vhost, "dead_letter_copies", bool) and not exchange:
+        message = "Input should be false where default_dead_letter_exchange is empty"
+        yield problem(("dead_letter_copies",), message)
 
 
 def prefetch_problems(vhost: object) -> Iterator[InitErrorDetails]:

@@ -193,6 +193,18 @@ def test_a_virtual_host_has_one_source_of_default_prefetches() -> None:
     ]
 
 
+def test_copies_of_dead_letters_need_an_exchange() -> None:
+    both = {"default_dead_letter_exchange": "amq.dead", "dead_letter_copies": True}
+    assert problems_of(vhosts=[{"name": "/", "dead_letter_copies": True}]) == [
+        (
+            "vhosts.0.dead_letter_copies",
+            "Input should be false where default_dead_letter_exchange is empty",
+        )
+    ]
+    (vhost,) = Settings.model_validate({"vhosts": [{"name": "/", **both}]}).vhosts
+    assert vhost.dead_letter_copies
+
+
 @pytest.mark.parametrize(
     ("key", "value"),
     [("default_prefetch", -1), ("prefetch_max", -1), ("prefetch_profile", "artemis")],

@@ -138,8 +138,12 @@ class DeadLetters(DeadLetterSender):
         environment = self._environment
         if has_schedule(message.property_octets):
             message = without_forged_schedule(message)
+        is_from_default = message.is_from_default
+        is_published = False
         for target in self._targets[reason]:
-            if target.is_default and message.is_from_default:
+            if target.is_default and is_from_default:
+                if target.is_copy:
+                    continue
                 self._drop_for_cycle()
                 return
             try:
@@ -150,7 +154,9 @@ class DeadLetters(DeadLetterSender):
                 )
                 if not self._takes_transient and dead.parts.delivery_mode != PERSISTENT:
                     return
-                template = self.templates.template(message.address, dead, reason, target)
+                template = self.templates.template(
+                    message.address, dead, reason, target, message.arrival_ms // 1000
+                )
                 if template is None:
                     self._drop_for_cycle()
                     return
@@ -160,17 +166,24 @@ class DeadLetters(DeadLetterSender):
                     template.address,
                     environment.clock.now_ms,
                     len(template.octets),
-                    is_from_default=target.is_default or message.is_from_default,
+                    is_from_default=target.is_default or is_from_default,
                 )
                 queues, archives = environment.route(target.exchange, template.routing_keys, letter)
             except (MalformedFrame, StoreError):
                 # with these there are too many headers to decode, or the disk has lost the content
                 break
             if queues:
-                self._deliver(letter, queues, archives, template.history)
+                is_published |= self._deliver(letter, queues, archives, template.history)
+                if target.is_copy:
+                    is_from_default = True
+                    continue
+                self.published_count += is_published
                 return
             archive_message(letter, (), archives)  # not a place for it: the next target is asked
-        self.unroutable_count += 1
+        if is_published:
+            self.published_count += 1
+        else:
+            self.unroutable_count += 1
 
     def _drop_for_cycle(self) -> None:
         """Count a letter that must not go on; the first one is reported, as RabbitMQ does."""
@@ -188,7 +201,8 @@ class DeadLetters(DeadLetterSender):
         queues: tuple[QueuePort, ...],
         archives: tuple[Enqueueing, ...],
         history: History,
-    ) -> None:
+    ) -> bool:
+        """Put a letter into its queues; True if it was published to at least one."""
         is_published = False
         takers: list[QueuePort] = []
         for queue in queues:
@@ -199,7 +213,7 @@ class DeadLetters(DeadLetterSender):
                 if queue.put(letter) == TAKEN:
                     takers.append(queue)
         archive_message(letter, takers, archives)
-        self.published_count += is_published
+        return is_published
 
     def __repr__(self) -> str:
         return f"<DeadLetters of {self._queue_name!r}: {', '.join(sorted(self._targets))}>"

@@ -55,7 +55,8 @@ DEATH_NAMES: Final = frozenset(
     ]
 )
 DEFAULT_NAMES: Final = frozenset(
-    f"x-dead-{detail}" for detail in ("reason", "text", "queue", "exchange", "routing-key")
+    f"x-dead-{detail}"
+    for detail in ("reason", "text", "queue", "exchange", "routing-key", "arrival")
 )
 
 # What must be there if one of these fields is: a look for it costs next to nothing.

@@ -13,6 +13,9 @@ default dead-letter      rejected, expired, maxlen,             ``<queue>.<reaso
 exchange (virtual host)  delivery_limit, or ``reasons``
 =======================  =====================================  ==================================
 
+If the virtual host has copies, its default exchange is also the first target of what goes elsewhere
+or would be dropped.
+
 Invariant: every name and key of a target fits a short string of the wire.
 """
 
@@ -35,12 +38,14 @@ DLQ_SUFFIX: Final = "_DLQ"  # Broker-J: qpid.broker_dead_letter_queue_suffix
 class Target(NamedTuple):
     """``routing_key`` None: the message keeps its own, and is routed by CC and BCC as well.
 
-    ``is_default``: it is the virtual host's default dead-letter exchange.
+    ``is_default``: it is the virtual host's default dead-letter exchange. ``is_copy``: the targets
+    behind it get the message as well.
     """
 
     exchange: str
     routing_key: str | None
     is_default: bool = False
+    is_copy: bool = False
 
 
 Targets = Mapping[str, tuple[Target, ...]]
@@ -54,6 +59,7 @@ def find_targets(
     routing_key: str | None = None,
     alternate: str | None = None,
     default_exchange: str | None = None,
+    has_copies: bool = False,
     reasons: Collection[str] | None = None,
     expiry_policy: str | None = None,
 ) -> Targets:
@@ -62,9 +68,10 @@ def find_targets(
     Of several targets the first one counts that reaches a queue. ``exchange`` and ``routing_key``:
     RabbitMQ's x-dead-letter-exchange and -routing-key. ``alternate``: the destination of Qpid's
     alternate binding, an exchange or a queue. ``default_exchange``: the virtual host's, for a queue
-    that has neither. ``reasons``: which deaths to publish in place of the usual ones (an alternate
-    binding also gets "deleted"). ``expiry_policy`` "delete": what expired is never published;
-    "route-to-alternate": it goes by the alternate binding.
+    that has neither; ``has_copies``: and for copies of what dies in others. ``reasons``: which
+    deaths to publish in place of the usual ones (an alternate binding also gets "deleted").
+    ``expiry_policy`` "delete": what expired is never published; "route-to-alternate": it goes by
+    the alternate binding.
 
     Raises PreconditionFailed for a name or key of more than 255 octets.
     """
@@ -100,6 +107,14 @@ def find_targets(
         targets.pop("expired", None)
     elif expiry_policy == "route-to-alternate" and alternate is not None:
         targets["expired"] = by_alternate
+    if has_copies and default_exchange is not None and not (exchange is None and alternate is None):
+        dead = {*(USUAL_REASONS if reasons is None else reasons), *targets}
+        dead -= {"expired"} if expiry_policy == "delete" else set()
+        dead -= {"deleted"} if alternate is None else set()
+        for reason in dead:
+            key = _default_key(queue_name, reason)
+            copy = Target(default_exchange, key, is_default=True, is_copy=True)
+            targets[reason] = (copy, *targets.get(reason, ()))
     return targets
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from hareline.message import Address, BlindAddress, Table, encode_fields
+from hareline.message import Address, BlindAddress, Table, Timestamp, encode_fields
 from hareline.queues.dead_letters.history import DeadMessage, History, record_death
 
 if TYPE_CHECKING:
@@ -72,7 +72,12 @@ class DeathTemplates:
         return self._bytes
 
     def template(
-        self, address: Address, dead: DeadMessage, reason: DeathReason, target: Target
+        self,
+        address: Address,
+        dead: DeadMessage,
+        reason: DeathReason,
+        target: Target,
+        arrival_s: int = 0,
     ) -> DeathTemplate | None:
         """Return the part this dead letter shares with others; None: no letter may come of it.
 
@@ -82,10 +87,13 @@ class DeathTemplates:
         if second != self._second:
             self._forget()
             self._second = second
-        key = (dead.history, address, dead.copies, dead.parts.expiration, reason, target)
+        if not target.is_default:
+            arrival_s = 0  # only the default exchange is told the time of arrival
+        expiration = dead.parts.expiration
+        key = (dead.history, address, dead.copies, expiration, reason, target, arrival_s)
         template = self._remembered.get(key)
         if template is None:
-            template = self._new_template(address, dead, reason, target)
+            template = self._new_template(address, dead, reason, target, arrival_s)
             if template is not None:
                 self._remember(key, template, len(dead.history) + len(template.octets))
         return template
@@ -103,7 +111,12 @@ class DeathTemplates:
         self._bytes = 0
 
     def _new_template(
-        self, address: Address, dead: DeadMessage, reason: DeathReason, target: Target
+        self,
+        address: Address,
+        dead: DeadMessage,
+        reason: DeathReason,
+        target: Target,
+        arrival_s: int,
     ) -> DeathTemplate | None:
         shown_keys = [address.routing_key, *dead.copies]
         history = record_death(
@@ -125,6 +138,7 @@ class DeathTemplates:
             headers["x-dead-queue"] = self._queue_name
             headers["x-dead-exchange"] = address.exchange
             headers["x-dead-routing-key"] = address.routing_key
+            headers["x-dead-arrival"] = Timestamp(arrival_s)
             octets += encode_fields(headers)
         routing_keys = [target.routing_key] if target.routing_key is not None else shown_keys
         blind_keys = address.blind_keys if target.routing_key is None else ()

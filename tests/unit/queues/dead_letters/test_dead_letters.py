@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from hareline.message import Address, BlindAddress, Message, Table, dead_letter
@@ -384,6 +386,7 @@ def test_the_default_exchange_gets_queue_and_reason_as_the_key_and_more_headers(
         "x-dead-queue": "q",
         "x-dead-exchange": "orders",
         "x-dead-routing-key": "new",
+        "x-dead-arrival": 1_700_000_000,
     }
     assert summary(letter) == [("q", "maxlen", 1)]
     assert "CC" not in letter.headers
@@ -446,6 +449,63 @@ def test_a_key_for_the_default_exchange_is_never_too_long(
     letter = take(dead)
     assert letter.address.routing_key == key
     assert letter.headers["x-dead-queue"] == name
+
+
+def test_copies_go_to_the_default_exchange_beside_the_queues_own(
+    broker: SmallBroker, dead: Queue, dlq: Queue
+) -> None:
+    queue = broker.queue(
+        "q", exchange="dlx", routing_key="new", default_exchange="amq.dead", has_copies=True
+    )
+    publish(queue, routing_key="old")
+    reject(queue)
+    copy, letter = take(dead), take(dlq)
+    assert (copy.address.routing_key, letter.address.routing_key) == ("q.rejected", "new")
+    assert copy.headers["x-dead-routing-key"] == "old"
+    assert "x-dead-reason" not in letter.headers
+    assert summary(copy) == summary(letter) == [("q", "rejected", 1)]
+    assert queue.dead_letters is not None
+    assert (queue.dead_letters.published_count, queue.dead_letters.unroutable_count) == (1, 0)
+
+
+@pytest.mark.row("E8")
+def test_a_message_is_copied_once_however_often_it_dies(broker: SmallBroker, dead: Queue) -> None:
+    copying: dict[str, Any] = {"default_exchange": "amq.dead", "has_copies": True}
+    dead.dead_letters = broker.dead_letters("dead", exchange="", routing_key="q", **copying)
+    queue = broker.queue("q", exchange="", routing_key="wait", **copying)
+    wait = broker.queue("wait", exchange="", routing_key="q", **copying)
+    publish(queue)
+    for _ in range(3):
+        reject(queue)
+        drop(wait, "expired")
+    assert [queue.ready_count, wait.ready_count, dead.ready_count] == [1, 0, 1]
+    reject(dead)  # the copy itself dies, goes on as its queue says, and is not copied
+    assert [queue.ready_count, dead.ready_count] == [2, 0]
+
+
+def test_a_message_is_copied_at_the_first_death_that_a_queue_of_the_topic_wants(
+    broker: SmallBroker,
+) -> None:
+    copying: dict[str, Any] = {"default_exchange": "amq.dead", "has_copies": True}
+    late = broker.queue("late")
+    broker.bind("amq.dead", "wait.expired", late)
+    queue = broker.queue("q", exchange="", routing_key="wait", **copying)
+    wait = broker.queue("wait", exchange="", routing_key="nowhere", **copying)
+    publish(queue)
+    reject(queue)
+    assert late.ready_count == 0
+    drop(wait, "expired")
+    assert summary(take(late)) == [("wait", "expired", 1), ("q", "rejected", 1)]
+    assert wait.dead_letters is not None
+    assert (wait.dead_letters.published_count, wait.dead_letters.unroutable_count) == (1, 0)
+
+
+def test_without_a_taker_neither_copy_nor_letter_counts_as_published(broker: SmallBroker) -> None:
+    queue = broker.queue("q", exchange="dlx", default_exchange="amq.dead", has_copies=True)
+    publish(queue)
+    reject(queue)
+    assert queue.dead_letters is not None
+    assert (queue.dead_letters.published_count, queue.dead_letters.unroutable_count) == (0, 1)
 
 
 # ----------------------------------------------------------------------------- cycles

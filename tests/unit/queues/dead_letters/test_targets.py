@@ -70,6 +70,31 @@ def test_the_key_for_the_default_exchange_is_queue_and_reason(name: str, key: st
 
 
 @pytest.mark.parametrize(
+    ("options", "copied"),
+    [
+        ({}, set()),
+        ({"exchange": "x"}, {"rejected", "expired", "maxlen", "delivery_limit"}),
+        ({"exchange": "x", "reasons": ["replaced", "deleted"]}, {"replaced"}),
+        ({"exchange": "x", "expiry_policy": "delete"}, {"rejected", "maxlen", "delivery_limit"}),
+        ({"alternate": "a"}, {"rejected", "expired", "maxlen", "delivery_limit", "deleted"}),
+    ],
+)
+def test_copies_of_what_dies_in_queues_with_a_target_of_their_own(
+    options: dict[str, Any], copied: set[str]
+) -> None:
+    before = find_targets("q", "/", default_exchange="dlx", **options)
+    targets = find_targets("q", "/", default_exchange="dlx", has_copies=True, **options)
+    copies = {reason for reason, found in targets.items() if found[0].is_copy}
+    assert copies == copied
+    for reason in copied:
+        copy = Target("dlx", f"q.{reason}", is_default=True, is_copy=True)
+        assert targets[reason] == (copy, *before.get(reason, ()))
+    assert {each: targets[each] for each in targets.keys() - copied} == {
+        each: before[each] for each in before.keys() - copied
+    }
+
+
+@pytest.mark.parametrize(
     ("option", "words"),
     [
         ("exchange", "dead-letter exchange of queue 'q' in vhost '/' is longer than 255 octets"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hareline.message import Address, Table, decode_fields
+from hareline.message import Address, Table, Timestamp, decode_fields
 from hareline.queues.dead_letters.history import DeadMessage, dead_message_of
 from hareline.queues.dead_letters.targets import Target
 from hareline.queues.dead_letters.template import (
@@ -65,8 +65,9 @@ def test_a_replaced_key_routes_and_the_own_keys_are_shown(templates: DeathTempla
     assert own.routing_keys == ["k", "copy"]
 
 
-def test_the_default_exchange_gets_five_headers_more(templates: DeathTemplates) -> None:
-    made = templates.template(SENT_TO, dead(), "maxlen", Target("dlx", "q.maxlen", is_default=True))
+def test_the_default_exchange_gets_six_headers_more(templates: DeathTemplates) -> None:
+    target = Target("dlx", "q.maxlen", is_default=True)
+    made = templates.template(SENT_TO, dead(), "maxlen", target, 7)
     assert made is not None
     headers = decode_fields(made.octets)
     assert {name: headers[name] for name in headers if name.startswith("x-dead-")} == {
@@ -75,7 +76,10 @@ def test_the_default_exchange_gets_five_headers_more(templates: DeathTemplates) 
         "x-dead-queue": "q",
         "x-dead-exchange": "x",
         "x-dead-routing-key": "k",
+        "x-dead-arrival": Timestamp(7),
     }
+    assert templates.template(SENT_TO, dead(), "maxlen", target, 7) is made
+    assert templates.template(SENT_TO, dead(), "maxlen", target, 8) is not made
 
 
 def test_addresses_are_the_same_objects_and_bounded(templates: DeathTemplates) -> None:

@@ -8,7 +8,6 @@ from hareline.queues.core.entry import QueueEntry
 from hareline.queues.core.kinds import LOST, REJECTED, RETURNED, SHOWN
 from hareline.queues.orders.last_values import LastValueOrder
 from hareline.queues.orders.order import EntryOrder
-from hareline.queues.orders.priority import rabbitmq_levels
 from hareline.queues.policies.hold import Hold
 from hareline.queues.policies.retry import CAUSES, DELAY_MAX_MS, Retry
 from tests.support.consumers import RecordingConsumer
@@ -192,18 +191,6 @@ def test_a_purge_and_a_deletion_take_it_along(place: TimedQueue) -> None:
     assert place.timers.pending == []
 
 
-def test_a_higher_priority_that_waits_comes_back_before_lower_ones() -> None:
-    place = place_with(waits(), rabbitmq_levels(5, None))
-    place.publish(b"low")
-    high = place.queue
-    place.publish(b"high")
-    first, second = got(place), got(place)
-    give_back(place, second)
-    high.settle(first)
-    place.pass_time(MIN_MS)
-    assert got(place) is second
-
-
 def test_a_newer_value_takes_the_place_of_one_that_waits() -> None:
     place = place_with(waits(), LastValueOrder("k"))
     place.publish(b"old", headers={"k": "a"})
@@ -249,6 +236,21 @@ def test_of_last_values_the_newest_is_left_after_a_restart() -> None:
 def retried(**arguments: object) -> QueueStand:
     named = {f"x-{name.replace('_', '-')}": value for name, value in arguments.items()}
     return QueueStand({"x-delayed-retry-min": MIN_MS, **named})
+
+
+def test_a_higher_priority_that_waits_comes_back_before_lower_ones() -> None:
+    stand = retried(max_priority=5)
+    stand.publish(b"low", priority=1)
+    stand.publish(b"high", priority=5)
+    consumer = stand.consume(prefetch_count=1)
+    consumer.release()
+    stand.turn.run()
+    assert consumer.bodies == [b"high", b"low"]
+    stand.publish(b"middle", priority=3)
+    stand.timers.advance(MIN_MS)
+    consumer.ack()
+    stand.turn.run()
+    assert consumer.bodies == [b"high", b"low", b"high"]
 
 
 def test_a_browser_is_not_shown_it_twice() -> None:

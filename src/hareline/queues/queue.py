@@ -488,9 +488,9 @@ class Queue(QueueBooks):
         """Delivered entries become available again, at their own places, as redelivered.
 
         ``is_counted``: as one return more, which the delivery limit may not allow. Those that came
-        back too often, have expired, or are no longer the last value, leave. With a
-        delayed retry for this ``cause`` they are held first. What comes back to a queue that is
-        deleted goes where the rest of it has gone (Broker-J).
+        back too often, have expired, or are no longer the last value, leave. With a delayed retry
+        for this ``cause`` they are held first. What comes back to a queue that is deleted goes
+        where the rest of it has gone (Broker-J).
         """
         if self.is_deleted:
             self._drop_acquired(entries, "deleted")

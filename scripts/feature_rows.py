@@ -289,5 +289,7 @@ FEATURES: Final = (
     Feature("S13", "Duplicates are known by a message id, and confirmed without being taken",
             "`x-message-deduplication`, `x-cache-size`, `x-cache-ttl`, `x-deduplication-header`",
             "deduplication.md"),
+    Feature("S14", "Celery's eta and countdown wait in the broker, over restarts of both",
+            "`x-hold-until-header`", TIME),
 )
 # fmt: on

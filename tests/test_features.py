@@ -24,7 +24,7 @@ EXPECTED_IDS = [
         ("D", 11),
         ("E", 30),
         ("M", 22),
-        ("S", 13),
+        ("S", 14),
     )
     for number in range(1, last + 1)
     if f"{letter}{number}" not in WITHOUT_ROW

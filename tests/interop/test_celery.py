@@ -27,21 +27,38 @@ from celery import Celery, chain, chord, group
 from celery.exceptions import TaskRevokedError
 
 from tests.support.broker_process import BrokerProcess, BrokerUnderTest, restarting
+from tests.support.http_api import HttpApi
 from tests.support.waiting import wait_for
+
+from .conftest import StartBroker
 
 DEADLINE_S = 60.0
 APP_DIRECTORY = Path(__file__).parent
 #: How long a task is put off: so long that something else comes first, on a slow machine too.
 COUNTDOWNS_S = (1.0, 5.0, 25.0)
+SOLO = "-c 1 -P solo --without-mingle --without-gossip"
+ADMIN = """
+[[users]]
+name = "admin"
+password = "admin"
+tags = ["administrator"]
+permissions = [{ vhost = "/", configure = ".*", write = ".*", read = ".*" }]
+"""
 
 
 class Worker:
     """A ``celery worker`` process, with a client application that speaks to it."""
 
     def __init__(
-        self, broker_url: str, directory: Path, *, results: str = "rpc://", options: str = ""
+        self,
+        broker_url: str,
+        directory: Path,
+        *,
+        results: str = "rpc://",
+        options: str = "",
+        queue: str | None = None,
     ) -> None:
-        self.queue = f"interop-celery-{uuid.uuid4().hex[:8]}"
+        self.queue = queue or f"interop-celery-{uuid.uuid4().hex[:8]}"
         self.node = f"{self.queue}@here"
         self.log_path = directory / f"{self.queue}.log"
         environment = {
@@ -239,6 +256,40 @@ def test_countdown_and_eta_are_kept_while_others_run(worker: Worker) -> None:
     pytest.fail("no other task came before it")
 
 
+@pytest.mark.row("S14")
+@pytest.mark.acceptance
+def test_a_policy_keeps_what_has_an_eta_in_the_broker_while_all_restart(
+    start_broker: StartBroker, tmp_path: Path
+) -> None:
+    broker = start_broker(ADMIN)
+    api = HttpApi(f"http://127.0.0.1:{broker.management_port}", "admin", "admin")
+    policy = {"pattern": "^interop-celery-", "definition": {"hold-until-header": "eta"}}
+    api.done("PUT", "/api/policies/%2F/eta", policy)
+    worker = first = Worker(broker.url, tmp_path, options=SOLO)
+
+    def held() -> int:
+        return int(api.get(f"/api/queues/%2F/{worker.queue}")["messages_held"])
+
+    for countdown in COUNTDOWNS_S:
+        sent_at = time.time()
+        delayed = first.task("now").apply_async(countdown=countdown)
+        assert worker.run("add", 1, 1) == 2  # it has not been kept from other work
+        was_held = held() == 1
+        assert worker.inspect().scheduled()[worker.node] == []  # where it would wait otherwise
+        worker.kill()
+        with restarting(broker):
+            pass
+        was_held = was_held and held() == 1
+        worker = Worker(broker.url, tmp_path, options=SOLO, queue=worker.queue)
+        assert delayed.get(timeout=DEADLINE_S) - sent_at >= countdown
+        if was_held:
+            break
+    else:
+        pytest.fail("it was never held over a restart")
+    assert held() == 0
+    worker.stop()
+
+
 @pytest.mark.acceptance
 def test_revoked_task_does_not_run(worker: Worker) -> None:
     for countdown in COUNTDOWNS_S:
@@ -374,9 +425,7 @@ def test_task_of_a_killed_worker_goes_to_another(
 def test_worker_and_client_reconnect_after_a_restart(
     own_broker: BrokerProcess, tmp_path: Path
 ) -> None:
-    worker = Worker(
-        own_broker.url, tmp_path, options="-c 1 -P solo --without-mingle --without-gossip"
-    )
+    worker = Worker(own_broker.url, tmp_path, options=SOLO)
     try:
         assert worker.run("add", 1, 1) == 2
         with restarting(own_broker):

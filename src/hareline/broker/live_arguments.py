@@ -21,6 +21,7 @@ from hareline.broker.making import (
     QueueDefaults,
     dead_letters_of,
     has_qpid_limits,
+    holds_new,
     is_non_destructive,
     live_limit_of,
     make_lease,
@@ -297,7 +298,7 @@ class LiveArguments:
                 f"it has {queue.consumer_count} consumers; cancel them first",
             )
         if "hold" in parts or "kind" in parts:
-            self._check_hold(queue, after)
+            self._check_hold(queue, before, after)
         for part in _SHAPE:
             reason = _why_in_the_way(queue, part, before, after) if part in parts else None
             if reason is not None:
@@ -308,15 +309,17 @@ class LiveArguments:
             self._check_limits(queue, after)
         return frozenset(parts)
 
-    def _check_hold(self, queue: Queue, after: QueueArguments) -> None:
+    def _check_hold(self, queue: Queue, before: QueueArguments, after: QueueArguments) -> None:
         reason = None
-        if after.hold_on_publish:
+        if holds_new(after):
             if is_non_destructive(after) and queue.paging is not None:
                 reason = "what is only read may be on disk as it is shown"
         elif queue.held_count:
             reason = f"it holds {queue.held_count} messages; cancel them or make them ready first"
         if reason is not None:
-            raise self._refused(queue, ["hold_on_publish"], reason, _KIND)
+            names = ("hold_on_publish", "hold_until_header")
+            given = [each for each in names if getattr(before, each) or getattr(after, each)]
+            raise self._refused(queue, given, reason, _KIND)
 
     def _check_limits(self, queue: Queue, after: QueueArguments) -> None:
         """Refuse limits that count headers if nothing has counted those of what is there."""

@@ -49,7 +49,7 @@ from hareline.queues.orders.window import Paging
 from hareline.queues.policies.deduplication import IdCache, IdsInQueue
 from hareline.queues.policies.delay import Delay
 from hareline.queues.policies.expiry import Expiry
-from hareline.queues.policies.hold import Hold
+from hareline.queues.policies.hold import Hold, hold_headers
 from hareline.queues.policies.lease import Lease
 from hareline.queues.policies.overflow import RESUME_PERCENT, Overflow
 from hareline.queues.policies.retention import Retention
@@ -124,9 +124,7 @@ def make_queue(
     queue.lease = make_lease(queue, arguments, environment, on_expired)
     set_unused_rules(queue, arguments, environment, on_expired)
     content_store = environment.store.content_store
-    if content_store is not None and not (
-        arguments.hold_on_publish and is_non_destructive(arguments)
-    ):
+    if content_store is not None and not (holds_new(arguments) and is_non_destructive(arguments)):
         # what is shown to readers as it was ready is not as it was stored while it was held
         queue.install(paging=Paging(queue, order, environment, content_store))
     return queue
@@ -191,6 +189,11 @@ def level_reader(arguments: QueueArguments) -> LevelReader | None:
     if arguments.priorities is not None:
         return qpid_level_reader(arguments.priorities, arguments.default_priority)
     return None
+
+
+def holds_new(arguments: QueueArguments) -> bool:
+    """True if headers may hold messages as they come."""
+    return bool(arguments.hold_on_publish) or arguments.hold_until_header is not None
 
 
 def is_non_destructive(arguments: QueueArguments) -> bool:
@@ -281,19 +284,20 @@ def set_hold(queue: Queue, arguments: QueueArguments, environment: QueueEnvironm
 
     Those that are held already stay until their time.
     """
-    hold, retry = queue.hold, _retry_of(arguments)
-    if not arguments.hold_on_publish and retry is None and not queue.held_count:
+    hold, retry = queue.hold, retry_of(arguments)
+    headers = hold_headers(arguments.hold_on_publish, arguments.hold_until_header)
+    if not headers and retry is None and not queue.held_count:
         if hold is not None:
             queue.remove_hold()
         return
     if hold is None:
         hold = Hold(queue, environment)
-    hold.holds_new = bool(arguments.hold_on_publish)
+    hold.headers = headers
     hold.retry = retry
     queue.install(hold=hold)
 
 
-def _retry_of(arguments: QueueArguments) -> Retry | None:
+def retry_of(arguments: QueueArguments) -> Retry | None:
     """The delayed retry that the arguments set; what is only read does not come back."""
     kind, min_ms = arguments.delayed_retry_type, arguments.delayed_retry_min_ms
     if (kind is None and min_ms is None) or kind == "disabled" or is_non_destructive(arguments):

@@ -546,11 +546,8 @@ class Queue(QueueBooks):
         if self.is_deleted or self.is_paused:
             return False
         hold = self.hold
-        if (
-            hold is not None
-            and hold.holds_new
-            and ready_at_ms(message, message.arrival_ms) > message.arrival_ms
-        ):
+        since_ms = message.arrival_ms
+        if hold is not None and ready_at_ms(message, since_ms, hold.headers) > since_ms:
             return False
         return self.lane.has_taker(message)
 

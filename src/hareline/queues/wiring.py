@@ -51,7 +51,7 @@ def wire(queue: QueueBooks) -> Wires:
     ids_in_queue = ids if isinstance(ids, IdsInQueue) else None
     needs_admission = (
         (expiry is not None and expiry.concerns_all)
-        or (queue.hold is not None and queue.hold.holds_new)
+        or (queue.hold is not None and bool(queue.hold.headers))
         or ids is not None
         or overflow is not None
         or lane.wants_new_entries

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from hareline.administration.policies import VhostPolicies, policies_by_vhost, type_of
 from hareline.administration.policy_keys import overlaid_by_policy
-from hareline.broker.making import level_reader, make_order
+from hareline.broker.making import holds_new, level_reader, make_order, retry_of
 from hareline.errors import AmqpError
 from hareline.queues.declare.arguments import overlaid, parse_queue_arguments
 from hareline.storage.administration import PolicyRecord
@@ -51,7 +51,8 @@ def _known(queue: QueueDefinition, vhost: str, policies: VhostPolicies | None) -
         or arguments.last_value_key is not None
         or arguments.message_ttl_ms is not None
         or arguments.message_group_type is not None
-        or bool(arguments.hold_on_publish)
+        or holds_new(arguments)
+        or retry_of(arguments) is not None
         or bool(arguments.message_deduplication)
     )
     return KnownQueue(name, level_reader(arguments), is_loaded)

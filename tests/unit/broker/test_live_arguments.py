@@ -376,6 +376,13 @@ def test_a_hold_begins_and_ends_when_nothing_is_held(stand: Living) -> None:
     stand.change(x_hold_on_publish=False)
     queue.put(make_message(b"m", headers=Table({"x-delay": 100})))
     assert (queue.held_count, queue.ready_count) == (0, 2)
+    stand.change(x_hold_until_header="eta")
+    queue.put(make_message(b"m", headers=Table({"eta": stand.timers.clock.now_ms + 100})))
+    assert (queue.held_count, queue.ready_count) == (1, 2)
+    with pytest.raises(PreconditionFailed, match=r"'x-hold-until-header' .* it holds 1 messages"):
+        stand.change(x_hold_until_header=None)
+    stand.timers.advance(100)
+    assert (queue.held_count, queue.ready_count) == (0, 3)
 
 
 def test_single_active_consumer_changes_without_consumers(stand: Living) -> None:

@@ -400,6 +400,10 @@ class QueueArguments:
         "Hold until valid", True,
         "Messages with a not-valid-before time are held back until then.",
         aliases=_also(read.qpid_flag, "holdOnPublishEnabled"), live="hold"))
+    hold_until_header: str | None = _by(Argument("x-hold-until-header", read.filled_text, _QUEUES,
+        _TIME, "Hold until the time in header", "eta",
+        "Messages with a time ahead in this header, such as Celery's eta, are held back until "
+        "then.", live="hold"))
     expiry_policy: Literal["delete", "route-to-alternate"] | None = _by(Argument("expiryPolicy",
         read.Choice({"DELETE": "it is dropped",
                      "ROUTE_TO_ALTERNATE": "it is dead-lettered to the alternate"},

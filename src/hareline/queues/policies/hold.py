@@ -1,10 +1,9 @@
 """Entries that are not valid yet: which they are, and making them ready at their time.
 
-Called by ``queue`` for each new entry, where the queue was declared with x-hold-on-publish, and for
-deliveries that come back, where it has a delayed retry. A held entry stands in no ordering, so
-others overtake it; at its time it takes the place its offset gives it. The queues of
-x-delayed-message exchanges have ``delay``, a subclass. The headers that count, and when a message
-with one is ready:
+Called by ``queue`` for each new entry, where the queue looks at headers, and for deliveries that
+come back, where it has a delayed retry. A held entry stands in no ordering, so others overtake it;
+at its time it takes the place its offset gives it. The queues of x-delayed-message exchanges have
+``delay``, a subclass. The headers that count, and when a message with one is ready:
 
 =========================  =====================  ================================================
 header                     value                  ready at
@@ -14,9 +13,12 @@ x-qpid-not-valid-before    epoch milliseconds     the millisecond after it (Brok
 x-opt-delivery-time        epoch milliseconds     that instant
 x-opt-delivery-delay       milliseconds           this long after it came to the queue
 x-delay                    milliseconds           likewise
+one that the queue names   ISO 8601, timestamp    that instant; without a zone it is UTC
+one that the queue names   epoch milliseconds     that instant
 =========================  =====================  ================================================
 
-Any numeric field type counts, and a timestamp too: its number is taken as milliseconds, as Broker-J
+The first four are looked at with x-hold-on-publish, the last with x-hold-until-header. Any numeric
+field type counts; of the four a timestamp too: its number is taken as milliseconds, as Broker-J
 does, although AMQP's timestamps are seconds. A fraction is cut off. Any other value counts as
 absent. Of several headers the latest instant counts.
 
@@ -26,11 +28,13 @@ was dropped or made due while it was held, and is passed over.                  
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from decimal import Decimal
 from heapq import heapify, heappop, heappush
-from math import isfinite
+from math import ceil, isfinite
 from typing import TYPE_CHECKING, ClassVar, Final
 
+from hareline.message import Timestamp
 from hareline.queues.core.credit import UNLIMITED
 from hareline.queues.core.entry import HELD, QueueEntry
 from hareline.queues.core.environment import QueueEnvironment
@@ -45,11 +49,15 @@ if TYPE_CHECKING:
 READIED_PER_STEP: Final = 2048  # some milliseconds; the rest is readied in the next turns
 LEFT_ALLOWED: Final = 64  # kept in the heap, beyond as many as there are held ones
 
-_PREFIX: Final = b"x-"  # of them all
+_PREFIX: Final = b"x-"  # of those of x-hold-on-publish
 _INSTANT: Final = 0
 _LAST_INVALID: Final = 1  # the last instant at which it is not valid
 _DELAY: Final = 2
-_HEADERS: Final = tuple(
+_TIME_OF_DAY: Final = 3
+
+HoldHeader = tuple[str, bytes, int]  # name, its octets, and the kind of value
+
+ON_PUBLISH: Final[tuple[HoldHeader, ...]] = tuple(
     (name, name.encode(), kind)
     for name, kind in (
         ("x-qpid-not-valid-before", _LAST_INVALID),
@@ -60,21 +68,29 @@ _HEADERS: Final = tuple(
 )
 
 
+def hold_headers(on_publish: bool | None, until_header: str | None) -> tuple[HoldHeader, ...]:
+    """The headers that hold messages in a queue; none: it holds no message as it comes."""
+    headers = ON_PUBLISH if on_publish else ()
+    if until_header is None:
+        return headers
+    return (*headers, (until_header, until_header.encode(), _TIME_OF_DAY))
+
+
 class Hold(HoldPort):
     """The held entries of one queue, and the timer for the first of them.
 
-    ``holds_new``: messages may be held as they come. ``retry``: of deliveries that come back, None
-    is at once. ``per_step``: how many are made ready at once, the rest in the next turns;
+    ``headers``: they hold messages as they come. ``retry``: of deliveries that come back, None is
+    at once. ``per_step``: how many are made ready at once, the rest in the next turns;
     ``bytes_per_step``: of about how many octets of bodies.
     """
 
     per_step: ClassVar[int] = READIED_PER_STEP
     bytes_per_step: ClassVar[int] = UNLIMITED  # their contents are not looked at
 
-    __slots__ = ("_clock", "_deadline", "_heap", "_queue", "holds_new", "retry")
+    __slots__ = ("_clock", "_deadline", "_heap", "_queue", "headers", "retry")
 
     def __init__(self, queue: QueuePort, environment: QueueEnvironment) -> None:
-        self.holds_new = True
+        self.headers = ON_PUBLISH
         self.retry: Retry | None = None
         self._queue: QueuePort | None = queue
         self._clock = environment.clock
@@ -88,9 +104,7 @@ class Hold(HoldPort):
 
         Raises MalformedFrame for a message whose headers are no table.
         """
-        if not self.holds_new:
-            return False
-        ready_ms = ready_at_ms(entry.message, since_ms)
+        ready_ms = ready_at_ms(entry.message, since_ms, self.headers)
         if ready_ms <= self._clock.now_ms:
             return False
         self._keep(entry, ready_ms)
@@ -192,20 +206,21 @@ class Hold(HoldPort):
         return len(self._heap)
 
 
-def ready_at_ms(message: Message, now_ms: int) -> int:
+def ready_at_ms(message: Message, now_ms: int, headers: tuple[HoldHeader, ...] = ON_PUBLISH) -> int:
     """The instant in epoch milliseconds at which a message that came at ``now_ms`` is ready.
 
     0 if it may be delivered at once. Raises MalformedFrame for headers that are no table.
     """
     octets = message.property_octets
-    if _PREFIX not in octets:
+    if headers is ON_PUBLISH and _PREFIX not in octets:
         return 0
     ready_ms = 0
     # a name that does not occur in the octets is no header: quicker than four look-ups
-    for name, name_octets, kind in _HEADERS:
+    for name, name_octets, kind in headers:
         if name_octets not in octets:
             continue
-        number = whole_number(message.header(name))
+        value = message.header(name)
+        number = _instant_ms(value) if kind == _TIME_OF_DAY else whole_number(value)
         if number <= 0:
             continue
         if kind == _DELAY:
@@ -214,6 +229,21 @@ def ready_at_ms(message: Message, now_ms: int) -> int:
             number += 1
         ready_ms = max(ready_ms, number)
     return ready_ms
+
+
+def _instant_ms(value: object) -> int:
+    """The instant that a value means, in epoch milliseconds; 0: it means none."""
+    if isinstance(value, Timestamp):
+        return value * 1000
+    if not isinstance(value, str):
+        return whole_number(value)
+    try:
+        instant = datetime.fromisoformat(value)
+    except ValueError:
+        return 0
+    if instant.tzinfo is None:
+        instant = instant.replace(tzinfo=UTC)
+    return ceil(instant.timestamp() * 1000)  # not before the microsecond that it says
 
 
 def whole_number(value: object) -> int:

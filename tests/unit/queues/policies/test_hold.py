@@ -17,6 +17,7 @@ from hareline.queues.policies.hold import (
     LEFT_ALLOWED,
     READIED_PER_STEP,
     Hold,
+    hold_headers,
     ready_at_ms,
 )
 from hareline.queues.queue import Queue
@@ -173,6 +174,46 @@ def test_of_several_headers_the_latest_instant_counts() -> None:
     assert ready_at_ms(bearing(**headers), NOW_MS) == NOW_MS + 40
     headers["x_qpid_not_valid_before"] = NOW_MS + 40
     assert ready_at_ms(bearing(**headers), NOW_MS) == NOW_MS + 41
+
+
+@pytest.mark.row("S14")
+@pytest.mark.parametrize(
+    "value",
+    [
+        "2027-01-15T08:00:00.000001+00:00",  # as Celery writes it
+        "2027-01-15T10:00:00.0001+02:00",
+        "2027-01-15T08:00:00.001Z",
+        "20270115T080000.001",  # without a zone: UTC
+        1_800_000_000_001,
+        1_800_000_000_001.9,
+    ],
+)
+def test_a_header_that_the_queue_names_holds_until_its_time(value: object) -> None:
+    headers = hold_headers(on_publish=False, until_header="eta")
+    assert ready_at_ms(bearing(eta=value), NOW_MS, headers) == 1_800_000_000_001
+    assert ready_at_ms(bearing(other=value), NOW_MS, headers) == 0
+
+
+def test_a_timestamp_in_the_named_header_counts_seconds() -> None:
+    headers = hold_headers(on_publish=False, until_header="eta")
+    message = bearing(eta=Timestamp(1_800_000_000))
+    assert ready_at_ms(message, NOW_MS, headers) == 1_800_000_000_000
+
+
+@pytest.mark.parametrize("value", [None, "", "soon", "2027-13-15", "0001-01-01", True, [1], -1])
+def test_what_is_no_time_in_the_named_header_holds_nothing(value: object) -> None:
+    headers = hold_headers(on_publish=False, until_header="eta")
+    assert ready_at_ms(bearing(eta=value), NOW_MS, headers) <= 0
+
+
+def test_the_named_header_and_those_of_the_broker_hold_each_with_its_argument() -> None:
+    message = bearing(eta=NOW_MS + 10, x_delay=20)
+    times = [
+        ready_at_ms(message, NOW_MS, hold_headers(on_publish, header)) - NOW_MS
+        for on_publish, header in [(True, None), (True, "eta"), (None, "eta"), (True, "x-delay")]
+    ]
+    assert times == [20, 20, 10, 20]
+    assert hold_headers(on_publish=None, until_header=None) == ()
 
 
 def test_the_words_alone_hold_nothing(place: TimedQueue) -> None:

@@ -36,7 +36,7 @@ def waits(
 def place_with(retry: Retry, order: EntryOrder | None = None) -> TimedQueue:
     place = TimedQueue(order)
     hold = Hold(place.queue, place.environment)
-    hold.holds_new = False
+    hold.headers = ()
     hold.retry = retry
     place.queue.install(hold=hold)
     return place

@@ -90,17 +90,17 @@ class Settings(Section):
     listeners: tuple[FurtherListener, ...] = option(
         (),
         "Further ports for AMQP clients, beside that of `listener`: a table [[listeners]] for "
-        "each, with `port`, and `bind` and `product` where these are not to be the usual ones.",
+        "each.",
     )
     ldap_groups: tuple[LdapGroup, ...] = option(
         (),
         "What members of groups of an LDAP directory may do: a table [[ldap_groups]] for each "
-        "group, with `dn`, and `tags` and `permissions` as users have them.",
+        "group. A member of several gets what any of them permits.",
     )
     access_rules: tuple[AccessRule, ...] = option(
         (),
         "Ordered rules, a table [[access_rules]] for each: the first that matches an operation "
-        "decides it, before permissions are looked at.",
+        "decides it, before permissions are looked at. What it leaves empty matches everything.",
         reload="live",
     )
     tls_certificates: tuple[TlsCertificate, ...] = option(
@@ -140,7 +140,9 @@ class Settings(Section):
     users: tuple[User, ...] = Field(
         default_factory=_guest,
         description="Users. Giving any replaces the default one: guest with the password guest, "
-        "who may do everything in every virtual host, but from this machine only.",
+        "who may do everything in every virtual host, but from this machine only. Each has one of "
+        "`password` and `password_hash`; `scram` may stand beside the latter, or in its place "
+        "where every user can log in by SCRAM-SHA-256.",
         json_schema_extra={"reload": "live"},
     )
 

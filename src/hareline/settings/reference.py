@@ -22,7 +22,7 @@ from pydantic.fields import FieldInfo
 from hareline.settings.options import Settings, leaf_options
 from hareline.settings.section import Section, reload_of
 from hareline.settings.sources import variable_of
-from hareline.settings.values import InWords
+from hareline.settings.values import OCTETS_FORMS, InWords
 
 TABLES_BEGIN: Final = "<!-- options: written by `make reference` -->"
 TABLES_END: Final = "<!-- end of options -->"
@@ -82,19 +82,19 @@ def tables() -> str:
     """The Markdown tables of docs/configuration.md, markers included."""
     lines = [TABLES_BEGIN, "", "## Top level", ""]
     lines += _markdown_table(
-        {n: f for n, f in Settings.model_fields.items() if _section_of(f) is None}, ""
+        {n: f for n, f in Settings.model_fields.items() if _section_of(f) is None}
     )
+    shown: set[type[Section]] = set()
     for name, field in Settings.model_fields.items():
         section = _section_of(field)
         if section is None:
             continue
         if get_origin(field.annotation) is tuple:
-            lines += ["", f"## [[{name}]]", "", field.description or ""]
-            lines += ["", f"Environment variable: `{variable_of(name)}`, a JSON array of objects."]
-            lines += list(_nested_tables(section))
+            lines += ["", f"## [[{name}]]", "", field.description or "", ""]
+            lines += _nested_tables(section, shown)
         else:
             lines += ["", f"## [{name}]", "", _summary(section), ""]
-            lines += _markdown_table(section.model_fields, f"{name}.")
+            lines += _markdown_table(section.model_fields)
     return "\n".join([*lines, "", TABLES_END])
 
 
@@ -136,16 +136,14 @@ def _comment(*paragraphs: str) -> list[str]:
     return ["# " + line for text in paragraphs for line in textwrap.wrap(text, _WIDTH)]
 
 
-def _markdown_table(fields: dict[str, FieldInfo], prefix: str) -> list[str]:
-    lines = ["| Option | Variable | Default | Values | Changed by | Meaning |"]
-    lines.append("|---|---|---|---|---|---|")
+def _markdown_table(fields: dict[str, FieldInfo]) -> list[str]:
+    lines = ["| Option | Default | Values | Changed by | Meaning |", "|---|---|---|---|---|"]
     for key, field in fields.items():
         change = "SIGHUP" if reload_of(field) == "live" else "restart"
         cells = [
             f"`{key}`",
-            f"`{variable_of(prefix + key)}`",
             f"`{_toml(field.default)}`",
-            _values(field),
+            _values_in_short(field),
             change,
             field.description or "",
         ]
@@ -153,20 +151,23 @@ def _markdown_table(fields: dict[str, FieldInfo], prefix: str) -> list[str]:
     return lines
 
 
-def _nested_tables(section: type[Section]) -> Iterator[str]:
-    yield from ("", _summary(section), "")
+def _nested_tables(section: type[Section], shown: set[type[Section]]) -> Iterator[str]:
+    """The keys of a table, and behind them those of its lists of tables, each kind once."""
     yield from ("| Key | Default | Values | Meaning |", "|---|---|---|---|")
     for key, field in section.model_fields.items():
         if field.is_required():
-            shown = "required"
+            default = "required"
         else:
-            shown = "none" if field.default is None else f"`{_toml(field.default)}`"
-        yield _row([f"`{key}`", shown, _values(field), field.description or ""])
+            default = "none" if field.default is None else f"`{_toml(field.default)}`"
+        yield _row([f"`{key}`", default, _values_in_short(field), field.description or ""])
     for key, field in section.model_fields.items():
         inner = _section_of(field)
-        if inner is not None:
-            yield from ("", f"### {key}")
-            yield from _nested_tables(inner)
+        if inner is not None and inner in shown:
+            yield from ("", f"A table of `{key}` has the keys [above](#{key}).")
+        elif inner is not None:
+            shown.add(inner)
+            yield from ("", f"### {key}", "", _summary(inner), "")
+            yield from _nested_tables(inner, shown)
 
 
 def _row(cells: list[str]) -> str:
@@ -196,6 +197,11 @@ def _values(field: FieldInfo) -> str:
     if Ge in bounds:
         return f"{words}, at least {bounds[Ge].ge}"
     return words
+
+
+def _values_in_short(field: FieldInfo) -> str:
+    """Permitted values for the page, which says once what a size is."""
+    return _values(field).replace(OCTETS_FORMS, "size")
 
 
 def _type_words(annotation: object) -> str:

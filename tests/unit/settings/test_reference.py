@@ -41,10 +41,11 @@ def test_the_sample_sets_every_option_once_its_lines_are_live() -> None:
         assert key in (tree[section] if section else tree), name
 
 
-def test_sample_and_tables_name_every_variable() -> None:
+def test_the_sample_names_every_variable_and_the_tables_every_option() -> None:
     for name, field in leaf_options():
+        assert variable_of(name) in sample()
+        assert f"`{name.rpartition('.')[2]}`" in tables() or f"[[{name}]]" in tables()
         for text in (sample(), tables()):
-            assert variable_of(name) in text
             assert field.description is not None
             assert field.description.split(".", maxsplit=1)[0].split("  ")[0][:40] in text
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from itertools import groupby
 
 from hareline.management.api import TABLE
-from scripts.rights_table import OPERATIONS, TAG_ONLY, Operation
+from scripts.rights_table import OPERATIONS, Need, Operation
 
 RIGHTS = ("configure", "write", "read")
 #: A row of a route, and what it says that its caller needs, where that is a tag and no more.
@@ -25,7 +25,6 @@ def with_tables(page: str) -> str:
     tables = {
         "rights over AMQP": _rights("AMQP", "Method"),
         "rights over HTTP": _rights("HTTP", "Route"),
-        "routes by tags": _tags(),
     }
     for name, table in tables.items():
         begin, end = f"<!-- {name}: written by `make reference` -->", f"<!-- end of {name} -->"
@@ -46,30 +45,30 @@ def with_needs(page: str) -> str:
 def _rights(way: str, heading: str) -> str:
     """The operations of a way in, those with the same needs in one row."""
     rows = []
-    of_way = [each for each in OPERATIONS if each.way == way]
-    for needs, operations in groupby(of_way, key=lambda each: each.needs):
+    by_needs: dict[tuple[Need, ...], list[Operation]] = {}
+    for each in OPERATIONS:
+        if each.way == way:
+            by_needs.setdefault(each.needs, []).append(each)
+    for needs, operations in by_needs.items():
         cells = ["; ".join(each.name for each in needs if each.right == right) for right in RIGHTS]
         rows.append((_titles(operations), *cells))
     return _table((heading, *RIGHTS), rows)
 
 
 def _titles(operations: Iterable[Operation]) -> str:
-    """The operations of a row: ``a, b``, or ``a with this; with that``."""
+    """The operations of a row: ``a, b``, or ``a with this; with that``.
+
+    A route that differs from the one before it only in its end is shown by that: ``.../end``.
+    """
     titles = []
+    above = ""
     for name, found in groupby(operations, key=lambda each: each.name):
-        shown = name if " " not in name else f"`{name}`"
+        folder, _, end = name.rpartition("/")
+        shown = name if " " not in name else f"`.../{end}`" if folder == above else f"`{name}`"
+        above = folder
         variants = "; ".join(each.variant for each in found if each.variant)
         titles.append(f"{shown} {variants}".strip())
     return ", ".join(titles)
-
-
-def _tags() -> str:
-    rows: dict[str, list[str]] = {}
-    for route, tag in TAG_ONLY.items():
-        rows.setdefault(tag, []).append(f"`{route}`")
-    return _table(
-        ("Tag", "Routes"), ((f"`{tag}`", ", ".join(found)) for tag, found in rows.items())
-    )
 
 
 def _table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:

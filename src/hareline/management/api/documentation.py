@@ -37,6 +37,7 @@ FOR_DEVELOPERS: Final = frozenset(
         "compiled-build",
         "data-model",
         "feature-tests",
+        "fuzzing-and-faults",
         "journal-format",
         "modules",
         "reading-guide",

@@ -39,6 +39,6 @@ def test_others_wait_for_no_longer_than_the_bound(name: str, tmp_path: Path) -> 
 
 
 def _row(name: str, waits: Waits) -> str:
-    """A line of the table in docs/fairness.md, in milliseconds."""
+    """A line of the table in docs/benchmarks-fairness.md, in milliseconds."""
     figures = (waits.loop, waits.asked, waits.clock, waits.collection)
     return f"| {name} | {' | '.join(f'{1_000 * each:.0f}' for each in figures)} |"

@@ -31,6 +31,7 @@ FOR_DEVELOPERS: Final = frozenset(
         "architecture",
         "benchmarks",
         "benchmarks-durable",
+        "benchmarks-fairness",
         "benchmarks-jms",
         "benchmarks-management",
         "benchmarks-spark",

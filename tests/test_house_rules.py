@@ -29,7 +29,7 @@ BUDGETS: Final = {
     "message": 1_100,
     "metrics": 1_200,
     "net": 3_350,
-    "queues": 14_500,
+    "queues": 15_000,
     "ranges": 700,
     "selectors": 2_450,
     "server": 1_800,

@@ -13,6 +13,8 @@ from pika.exceptions import ChannelClosedByBroker
 
 from tests.support.pika_calls import get_all, ready_count, serve_until
 
+from .inbox import SELECTOR, Inbox, put
+
 if TYPE_CHECKING:
     from pika.adapters.blocking_connection import BlockingChannel
 
@@ -21,7 +23,6 @@ if TYPE_CHECKING:
     from .conftest import PikaConnect, StartBroker
 
 
-SELECTOR = "x-filter-jms-selector"
 Declare = Callable[..., str]
 
 
@@ -39,49 +40,6 @@ def declare(channel: BlockingChannel) -> Declare:
         return str(channel.queue_declare("", exclusive=True, arguments=named).method.queue)
 
     return declare_one
-
-
-class Inbox:
-    """One consumer on a channel of its own."""
-
-    def __init__(
-        self,
-        connection: pika.BlockingConnection,
-        queue: str,
-        selector: str | None = None,
-        *,
-        prefetch_count: int = 0,
-        **options: Any,
-    ) -> None:
-        self.channel = connection.channel()
-        self.bodies: list[bytes] = []
-        self.redelivered: list[bool] = []
-        self.tags: list[int] = []
-        self.channel.basic_qos(prefetch_count=prefetch_count)
-        arguments = {} if selector is None else {SELECTOR: selector}
-        self.tag = self.channel.basic_consume(
-            queue,
-            self._on_message,
-            arguments={**arguments, **options.pop("arguments", {})},
-            **options,
-        )
-
-    def _on_message(self, _: Any, method: Any, __: Any, body: bytes) -> None:
-        self.bodies.append(body)
-        self.redelivered.append(method.redelivered)
-        self.tags.append(method.delivery_tag)
-
-    def wait(self, *bodies: bytes) -> None:
-        """Until it has as many, which must be these, and no more are on the way."""
-        connection = self.channel.connection
-        serve_until(connection, lambda: len(self.bodies) >= len(bodies), f"{len(bodies)} bodies")
-        self.channel.basic_qos(prefetch_count=0)  # its answer comes behind what is on the way
-        connection.process_data_events(0)
-        assert self.bodies == list(bodies)
-
-
-def put(channel: BlockingChannel, queue: str, body: bytes, **properties: Any) -> None:
-    channel.basic_publish("", queue, body, pika.BasicProperties(**properties))
 
 
 def colours(channel: BlockingChannel, queue: str, *bodies: bytes) -> None:
@@ -325,17 +283,3 @@ def test_a_cancelled_selector_leaves_nothing_behind(
         assert get_all(channel, name) == [b"b1", b"r1", b"g1", b"r2", b"b2"]
     finally:
         channel.queue_delete(name)
-
-
-@pytest.mark.row("E30")
-def test_a_consumer_for_urgent_messages_leaves_the_others_to_the_rest(
-    connection: pika.BlockingConnection, channel: BlockingChannel, declare: Declare
-) -> None:
-    queue = declare(x_max_priority=9)
-    urgent = Inbox(connection, queue, arguments={"x-min-priority": 5})
-    for priority in (1, 7, 2, 5):
-        put(channel, queue, b"%d" % priority, priority=priority)
-    put(channel, queue, b"none")
-    urgent.wait(b"7", b"5")
-    rest = Inbox(connection, queue)
-    rest.wait(b"2", b"1", b"none")

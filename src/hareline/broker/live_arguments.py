@@ -20,6 +20,7 @@ from hareline import events
 from hareline.broker.making import (
     QueueDefaults,
     dead_letters_of,
+    dispatch_rule_of,
     has_qpid_limits,
     holds_new,
     is_non_destructive,
@@ -381,6 +382,8 @@ class LiveArguments:
             set_unused_rules(queue, after, environment, self._registry.end_queue)
         if "active-consumers" in parts:
             queue.lane.consumers.live = live_limit_of(after)
+        if "dispatch" in parts:
+            queue.lane.consumers.rule = dispatch_rule_of(after)
         if "consumer-rules" in parts:
             environment.ruled[queue] = None
         if not parts.isdisjoint(("hold", "retry", "kind")):

@@ -18,6 +18,7 @@ from hareline.broker.delayed_queues import DelayedSender, delay_queue_name
 from hareline.broker.exchanges.exchange import Route
 from hareline.queues.core.audit_recorder import AUDIT_STREAM
 from hareline.queues.core.consumer_book import LiveLimit, TakingOver
+from hareline.queues.core.dispatch_rule import LEAST_LOADED, STRICT, DispatchRule
 from hareline.queues.core.environment import QueueEnvironment
 from hareline.queues.core.groups import Groups
 from hareline.queues.core.kinds import NO_DELIVERY_LIMIT
@@ -109,6 +110,7 @@ def make_queue(
     )
     _set_lane(queue, order, arguments, environment)
     queue.lane.consumers.live = live_limit_of(arguments)
+    queue.lane.consumers.rule = dispatch_rule_of(arguments)
     if (
         arguments.message_ttl_ms is not None
         or arguments.min_message_ttl_ms
@@ -225,6 +227,13 @@ def live_limit_of(arguments: QueueArguments) -> LiveLimit | None:
     if arguments.single_active_consumer:
         return TakingOver() if arguments.queue_type == "quorum" else LiveLimit(1)
     return LiveLimit(arguments.max_live_consumers) if arguments.max_live_consumers else None
+
+
+def dispatch_rule_of(arguments: QueueArguments) -> DispatchRule | None:
+    """The rule that says which consumer is next; None: they are served in turn."""
+    if arguments.dispatch == "strict":
+        return STRICT
+    return LEAST_LOADED if arguments.dispatch == "least-loaded" else None
 
 
 def _default_selector(arguments: QueueArguments) -> Selector | None:

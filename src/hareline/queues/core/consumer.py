@@ -34,9 +34,10 @@ class Consumer(WaitingConsumer):
     ``credit``: deliveries it may still receive by count. ``windows``: further limits (octets,
     channel-wide), checked entry by entry when there are any. ``acknowledges`` is False for no-ack
     consumers, whose entries are settled on delivery and use up no window. ``prefetch_count``: what
-    ``credit`` began with, 0 for no limit. ``priority``: higher is
-    served first (consumer argument x-priority). ``selector``: it takes only messages of which this
-    is true; None takes all. ``is_live``: False while it waits for another consumer to leave.
+    ``credit`` began with, 0 for no limit. ``priority``: higher is served first (consumer argument
+    x-priority). ``number``: grows with each consumer that comes to its queue. ``selector``: it
+    takes only messages of which this is true; None takes all. ``is_live``: False while it waits for
+    another consumer to leave.
 
     ``refill_from``: once its credit was used up, it receives nothing until more than this much has
     come back (0: at once). Until then that much is held back from ``credit`` (``_held_back``), so
@@ -69,6 +70,7 @@ class Consumer(WaitingConsumer):
         "is_exclusive",
         "is_live",
         "no_local_of",
+        "number",
         "prefetch_count",
         "priority",
         "publisher",
@@ -123,6 +125,7 @@ class Consumer(WaitingConsumer):
         self.stream_filter: frozenset[str] | None = None
         self.is_browser = False
         self.closes_at_end = False
+        self.number = 0
         self.class_bit = 0
         self.served_at = 0
         self.leave_ring()

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from hareline.queues.core.consumer import Consumer
+    from hareline.queues.core.dispatch_rule import DispatchRule
 
 
 class LiveLimit:
@@ -123,20 +124,25 @@ class TakingOver(LiveLimit):
 
 class ConsumerBook:
     """``live``: which consumers receive while the others stand by; None where all receive.
+    ``rule``: which of those that can receive is next; None: in turn.
 
     A consumer stands here from ``add`` to ``remove``, whether it can receive or not.
     """
 
-    __slots__ = ("_consumers", "_peer_counts", "live")
+    __slots__ = ("_came", "_consumers", "_peer_counts", "live", "rule")
 
     def __init__(self) -> None:
         self._consumers: dict[Consumer, None] = {}
         self._peer_counts: dict[int, int] = {}  # consumers by priority
+        self._came = 0
         self.live: LiveLimit | None = None
+        self.rule: DispatchRule | None = None
 
     def add(self, consumer: Consumer) -> Consumer | None:
         """Enter a consumer and decide whether it is live; returns the one that it displaces."""
         self._consumers[consumer] = None
+        self._came += 1
+        consumer.number = self._came
         priority = consumer.priority
         self._peer_counts[priority] = self._peer_counts.get(priority, 0) + 1
         if self.live is None:

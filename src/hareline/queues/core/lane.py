@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 ENTRIES_PER_TURN: Final = 2048
 BATCH_ENTRIES: Final = 512
 BATCH_BYTES: Final = 262_144
+# Consumers that a dispatch rule looks at for the price of an entry.
+LOOKS_PER_ENTRY: Final = 16
 
 
 class Lane:

@@ -47,6 +47,7 @@ Live = Literal[
     "lease",
     "unused",
     "active-consumers",
+    "dispatch",
     "consumers",
     "consumer-rules",
     "hold",
@@ -536,6 +537,15 @@ class QueueArguments:
         _CONSUMERS, "Maximum live consumers", 2,
         "So many consumers receive and further ones wait; 0 is no limit.",
         live="active-consumers"))
+    dispatch: Literal["round-robin", "strict", "least-loaded"] | None = _by(Argument("x-dispatch",
+        read.Choice({
+            "round-robin": "in turn, a message each (the default)",
+            "strict": "the one that came first, until its prefetch is used up, then the next",
+            "least-loaded": "the one that holds the smallest part of its prefetch",
+        }, "invalid_dispatch"),
+        _QUEUES, _CONSUMERS, "Dispatch", "least-loaded",
+        "Which of the consumers of one priority gets the next message.",
+        page="consumers#dispatch", live="dispatch"))
     #: Of consumers whose client says nothing; 0 is no limit.
     default_prefetch: int | None = _by(Argument("x-default-prefetch", read.natural, _ANY,
         _CONSUMERS, "Default prefetch", 100,

@@ -94,7 +94,8 @@ class Placing:
         budget = ENTRIES_PER_TURN
         looks = LOOKS_PER_TURN
         ends_at = perf_counter() + TURN_SHARE_S
-        most_at_once = min(TAKEN_AT_ONCE, max(1, MATCHES_AT_ONCE // (1 + self._classes.cost)))
+        cost = self._classes.cost + self._ready.rule_cost
+        most_at_once = min(TAKEN_AT_ONCE, max(1, MATCHES_AT_ONCE // (1 + cost)))
         at_once = min(TAKEN_AT_FIRST, most_at_once)
         order = self._order
         while True:
@@ -181,7 +182,7 @@ class Placing:
         groups = self._groups
         by_key: dict[Any, Group] = {} if groups is None else groups.by_key
         ready = self._ready
-        is_conditional = self._classes.is_conditional
+        is_conditional = self._classes.is_conditional or ready.rule is not None
         class_of = self._classes.by_properties
         for index, entry in enumerate(entries):
             if self._has_returned:

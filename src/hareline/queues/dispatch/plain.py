@@ -4,7 +4,8 @@ Consumers that can take something stand in ``rings``, one for each priority; a r
 while no higher one has a consumer in it. Within a ring it is round robin, one entry each, which a
 batch keeps exactly: of entries e0 e1 e2 ... consumer i of k is handed ei, ei+k, ei+2k in one call.
 Where two of them share a delivery port, which would show e2 before e1, the entries are taken
-together, and each is handed over by a call of its own.
+together, and each is handed over by a call of its own. A queue with a dispatch rule has the next
+one brought to the front of its ring instead.
 
 A consumer leaves its ring when its credit is used up or its socket is full, and is put back by
 ``activate``. So the work is proportional to deliveries, never to the consumers that wait.   [hot]
@@ -23,6 +24,7 @@ from hareline.queues.core.lane import (
     BATCH_BYTES,
     BATCH_ENTRIES,
     ENTRIES_PER_TURN,
+    LOOKS_PER_ENTRY,
     Lane,
 )
 from hareline.queues.core.ports import with_content
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from hareline.message import Message
     from hareline.queues.core.consumer import Consumer
     from hareline.queues.core.consumer_book import ConsumerBook
+    from hareline.queues.core.dispatch_rule import DispatchRule
     from hareline.queues.core.entry import QueueEntry
     from hareline.queues.core.ports import QueuePort
     from hareline.queues.orders.order import EntryOrder
@@ -129,6 +132,7 @@ class PlainLane(Lane):
         if rings.leavers:
             rings.drop_leavers()
         order = self._order
+        rule = self.consumers.rule
         budget = ENTRIES_PER_TURN
         for _, ring in rings.by_precedence:
             while ring:
@@ -138,7 +142,9 @@ class PlainLane(Lane):
                 if budget <= 0:
                     return True
                 limit = self._batch_limit(waiting, budget)
-                if ring[0].windows:
+                if rule is not None:
+                    budget -= self._serve_by_rule(rule, ring, limit)
+                elif ring[0].windows:
                     budget -= self._serve_windowed(ring, limit if len(ring) == 1 else 1)
                 elif len(ring) == 1:
                     budget -= self._serve_one(ring, limit)
@@ -154,6 +160,28 @@ class PlainLane(Lane):
         if ready_bytes > BATCH_BYTES:
             limit = min(limit, max(1, BATCH_BYTES * waiting // ready_bytes))
         return limit
+
+    def _serve_by_rule(self, rule: DispatchRule, ring: deque[Consumer], limit: int) -> int:
+        """The consumer that the rule says; it goes to the end of its ring, if it has credit left.
+
+        Returns the entries, and the looks at consumers as so many entries.
+        """
+        count = len(ring)
+        if count > 1:
+            consumer = rule.best(ring)
+            if ring[0] is not consumer:
+                ring.remove(consumer)
+                ring.appendleft(consumer)
+            if not rule.fills:
+                limit = 1
+        consumer = ring[0]
+        if consumer.windows:
+            served = self._serve_windowed(ring, limit)
+        else:
+            served = self._serve_one(ring, limit)
+            if consumer.is_active and ring[0] is consumer:
+                ring.rotate(-1)
+        return served + count // LOOKS_PER_ENTRY
 
     def _serve_one(self, ring: deque[Consumer], limit: int) -> int:
         """The only consumer with credit takes a run of entries."""

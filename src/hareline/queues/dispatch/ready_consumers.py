@@ -18,6 +18,7 @@ from hareline.queues.core.consumer import Consumer, Ring
 
 if TYPE_CHECKING:
     from hareline.message import Message
+    from hareline.queues.core.dispatch_rule import DispatchRule
 
 # With more rings than that in a level, those of a message are looked up by the bits of its mask.
 FEW_RINGS: Final = 16
@@ -45,10 +46,10 @@ def _precedence(level: Level) -> int:
 
 class ReadyConsumers:
     """``levels``: highest priority first; read them, do not change them. ``served`` counts, for
-    ``served_at`` of consumers: the one that waited longest comes first.
+    ``served_at`` of consumers: the one that waited longest comes first. ``rule``: another says so.
     """
 
-    __slots__ = ("_by_priority", "_count", "_revisit_count", "levels", "served")
+    __slots__ = ("_by_priority", "_count", "_revisit_count", "levels", "rule", "served")
 
     def __init__(self) -> None:
         self.levels: list[Level] = []
@@ -56,9 +57,15 @@ class ReadyConsumers:
         self._count = 0
         self._revisit_count = 0
         self.served = 0
+        self.rule: DispatchRule | None = None
 
     def __bool__(self) -> bool:
         return self._count > 0
+
+    @property
+    def rule_cost(self) -> int:
+        """The number of consumers that are looked at for each entry, where there is a rule."""
+        return 0 if self.rule is None else self._count
 
     def add(self, consumer: Consumer, *, is_to_revisit: bool) -> None:
         """Put a consumer that can receive at the end of its ring."""
@@ -116,6 +123,13 @@ class ReadyConsumers:
         """The consumer of a level that has waited longest, of those whose bit is in the mask."""
         best: Consumer | None = None
         rings = level.rings
+        if self.rule is not None:
+            for ring in rings.values():
+                if mask & ring.bit:
+                    first = self._first(ring)
+                    if best is None or self.rule.precedes(first, best):
+                        best = first
+            return best
         if len(rings) > FEW_RINGS:
             wanted = mask & level.bits
             if wanted.bit_count() < len(rings) // 4:
@@ -129,6 +143,19 @@ class ReadyConsumers:
         for ring in rings.values():
             if mask & ring.bit and (best is None or ring.first.served_at < best.served_at):
                 best = ring.first
+        return best
+
+    def _first(self, ring: Ring) -> Consumer:
+        """The consumer of a ring that is next."""
+        first = ring.first
+        if self.rule is None:
+            return first
+        best = first
+        other = first.ring_next
+        while other is not None and other is not first:
+            if self.rule.precedes(other, best):
+                best = other
+            other = other.ring_next
         return best
 
     def has_taker(self, mask: int, message: Message) -> bool:
@@ -153,6 +180,8 @@ class ReadyConsumers:
         """The consumer whose turn it is to look at the parked entries, if there is one."""
         if self._revisit_count:
             for level in self.levels:
+                if self.rule is not None and level.revisit:
+                    return self.rule.best(level.revisit)
                 for consumer in level.revisit:
                     return consumer
         return None
@@ -172,7 +201,7 @@ class ReadyConsumers:
         level = self._level(consumer.priority)
         ring = level.rings.get(consumer.class_bit.bit_length())
         if ring is not None:
-            self._mark_revisit(level, ring.first)
+            self._mark_revisit(level, self._first(ring))
 
     def mark_revisit_by_all(self) -> None:
         """Parked entries have become available; the next of each ring is to look at them.
@@ -182,7 +211,7 @@ class ReadyConsumers:
         """
         for level in self.levels:
             for ring in level.rings.values():
-                self._mark_revisit(level, ring.first)
+                self._mark_revisit(level, self._first(ring))
 
     def unmark_revisit(self, consumer: Consumer) -> None:
         """No parked entry is for this consumer."""

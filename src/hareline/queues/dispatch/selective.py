@@ -73,6 +73,7 @@ class SelectiveLane(Lane):
 
     def run(self) -> bool:
         self.is_to_look_again = False
+        self._ready.rule = self.consumers.rule
         return self._placing.run()
 
     # ------------------------------------------------------------------- consumers

@@ -1,10 +1,16 @@
-"""Wall and monotonic time, read once per turn; tests use a clock that they move by hand."""
+"""Wall and monotonic time, read once per turn, and a token bucket, which goes by it.
+
+Tests use a clock that they move by hand.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Protocol
+from typing import Final, Protocol
+
+# Who waits for tokens looks again after that time at the earliest: few timers serve high rates.
+LEAST_WAIT_S: Final = 0.1
 
 
 class Timer(Protocol):
@@ -68,3 +74,57 @@ class ManualClock(Clock):
     def advance(self, milliseconds: int) -> None:
         self.now_ms += milliseconds
         self.monotonic_s += milliseconds / 1000
+
+
+class TokenBucket:
+    """Token bucket: ``rate`` tokens a second, above 0, capacity one second, but at least 1 token.
+
+    A new one is full. It may be overdrawn, and then says how long to wait, so that what comes
+    together waits in the order of coming.
+    """
+
+    __slots__ = ("_at_s", "_level", "rate")
+
+    def __init__(self, rate: float, now_s: float) -> None:
+        self.rate = rate
+        self._level = self._size
+        self._at_s = now_s
+
+    @property
+    def _size(self) -> float:
+        return max(self.rate, 1.0)
+
+    def take(self, count: float, now_s: float) -> float:
+        """Take tokens, also those that are not there; returns in how many seconds they are."""
+        self._fill(now_s)
+        self._level -= count
+        return -self._level / self.rate if self._level < 0 else 0.0
+
+    def count(self, now_s: float) -> int:
+        """Whole tokens that are there; a hundredth of one may be missing, as timers ring early."""
+        self._fill(now_s)
+        return max(0, int(self._level + 0.01))
+
+    def wait_s(self, now_s: float) -> float:
+        """Seconds after which to look again where there was no whole token."""
+        self._fill(now_s)
+        return max(LEAST_WAIT_S, (1 - self._level) / self.rate)
+
+    def give_back(self, count: float) -> None:
+        self._level = min(self._level + count, self._size)
+
+    def is_full(self, now_s: float) -> bool:
+        """True if nothing was taken for long enough: a new bucket would be no different."""
+        self._fill(now_s)
+        return self._level >= self._size
+
+    def set_rate(self, rate: float, now_s: float) -> None:
+        """Another rate from now on; what was taken stays taken."""
+        self._fill(now_s)
+        self.rate = rate
+        self._level = min(self._level, self._size)
+
+    def _fill(self, now_s: float) -> None:
+        if now_s > self._at_s:
+            self._level = min(self._level + (now_s - self._at_s) * self.rate, self._size)
+            self._at_s = now_s

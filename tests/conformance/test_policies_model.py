@@ -28,6 +28,7 @@ from hareline.broker.making import QueueDefaults, make_queue
 from hareline.clock import Clock
 from hareline.message import Message, Table
 from hareline.queues import books, wiring
+from hareline.queues.core import lane as lane_module
 from hareline.queues.core.credit import UNLIMITED
 from hareline.queues.core.entry import (
     ACQUIRED,
@@ -208,7 +209,7 @@ class PoliciesModel(RuleBasedStateMachine):
     ) -> None:
         self.patch = pytest.MonkeyPatch()
         for module, name, value in (
-            (placing, "ENTRIES_PER_TURN", 12),
+            (lane_module, "ENTRIES_PER_TURN", 12),
             (placing, "LOOKS_PER_TURN", 20),
             (placing, "BATCH_ENTRIES", 4),
             (placing, "TAKEN_AT_ONCE", 5),

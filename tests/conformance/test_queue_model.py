@@ -20,6 +20,7 @@ from hypothesis.stateful import (
 )
 
 from hareline.message import UNWRITTEN, Message
+from hareline.queues.core import lane as lane_module
 from hareline.queues.core.credit import UNLIMITED, CreditWindow
 from hareline.queues.core.entry import QueueEntry
 from hareline.queues.dispatch import plain
@@ -50,7 +51,7 @@ class QueueModel(RuleBasedStateMachine):
     @initialize()
     def start(self) -> None:
         self.patch = pytest.MonkeyPatch()
-        self.patch.setattr(plain, "ENTRIES_PER_TURN", SHARE_ENTRIES)
+        self.patch.setattr(lane_module, "ENTRIES_PER_TURN", SHARE_ENTRIES)
         self.patch.setattr(plain, "BATCH_ENTRIES", BATCH_ENTRIES)
         self.patch.setattr(plain, "BATCH_BYTES", BATCH_BYTES)
         self.turn, self.queue = self.make_queue()

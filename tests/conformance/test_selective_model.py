@@ -22,6 +22,7 @@ from hypothesis.stateful import (
 )
 
 from hareline.message import Message
+from hareline.queues.core import lane as lane_module
 from hareline.queues.core.consumer_book import LiveLimit
 from hareline.queues.core.credit import UNLIMITED, CreditWindow
 from hareline.queues.core.entry import ACQUIRED, PARKED, READY, SETTLED, QueueEntry
@@ -65,12 +66,12 @@ class SelectiveModel(RuleBasedStateMachine):
         self.patch = pytest.MonkeyPatch()
         for name, value in (
             ("TURN_SHARE_S", share_s),
-            ("ENTRIES_PER_TURN", 12),
             ("LOOKS_PER_TURN", 20),
             ("BATCH_ENTRIES", 4),
             ("TAKEN_AT_ONCE", 5),
         ):
             self.patch.setattr(placing, name, value)
+        self.patch.setattr(lane_module, "ENTRIES_PER_TURN", 12)
         self.turn = ManualTurn()
         self.order = self.ordering.make()
         self.queue = self.make_queue()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -65,3 +66,31 @@ def test_a_rule_says_which_consumer_is_next(
         put(channel, queue, b"%d" % number)
     serve_until(connection, lambda: len(small.bodies + large.bodies) == 5, "all of them")
     assert (tuple(small.bodies), tuple(large.bodies)) == expected
+
+
+def test_deliveries_start_with_the_second_consumer(
+    connection: pika.BlockingConnection, channel: BlockingChannel
+) -> None:
+    queue = declare(channel, {"x-consumers-before-dispatch": 2})
+    for number in range(4):
+        put(channel, queue, b"%d" % number)
+    first = Inbox(connection, queue)
+    first.wait()
+    second = Inbox(connection, queue)
+    first.wait(b"0", b"2")
+    second.wait(b"1", b"3")
+
+
+@pytest.mark.parametrize("place", ["queue", "consumer"])
+def test_messages_come_at_the_rate_that_was_asked_for(
+    connection: pika.BlockingConnection, channel: BlockingChannel, place: str
+) -> None:
+    rate = {"x-max-rate": 20}
+    queue = declare(channel, rate if place == "queue" else {})
+    bodies = [b"%d" % number for number in range(30)]
+    for body in bodies:
+        put(channel, queue, body)
+    started_s = monotonic()
+    inbox = Inbox(connection, queue, arguments=rate if place == "consumer" else {})
+    inbox.wait(*bodies)
+    assert monotonic() - started_s > 0.3  # twenty at once, and ten more at 20 a second

@@ -12,7 +12,7 @@ from pamqp import commands, frame
 from hareline.amqp.connection import Connection
 from hareline.amqp.output import OUTPUT_TURN_MAX_BYTES
 from hareline.net.shell import UNREAD_OUTPUT_MAX, ConnectionShell
-from hareline.queues.dispatch import plain
+from hareline.queues.core import lane
 from hareline.server.broker import Broker
 from hareline.settings import Limits, Settings
 from tests.support.broker_thread import BrokerThread, StartBroker
@@ -237,7 +237,7 @@ def test_publishers_take_turns_while_dispatch_is_behind(
     broker: BrokerThread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """None of them waits until a deep queue has drained; each turn reads one of them at most."""
-    monkeypatch.setattr(plain, "ENTRIES_PER_TURN", 1)
+    monkeypatch.setattr(lane, "ENTRIES_PER_TURN", 1)
     consumer = broker.client().open()
     publishers = [broker.client().open() for _ in range(5)]
     consumer.declare("deep")
@@ -283,7 +283,7 @@ def test_a_flood_of_publishes_does_not_outrun_a_consumer_that_keeps_up(
 def test_who_does_not_publish_is_read_while_dispatch_is_behind(
     broker: BrokerThread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(plain, "ENTRIES_PER_TURN", 1)
+    monkeypatch.setattr(lane, "ENTRIES_PER_TURN", 1)
     consumer, other = broker.client().open(), broker.client().open()
     consumer.declare("deep")
     consumer.consume("deep", no_ack=True)

@@ -35,6 +35,7 @@ from hareline.errors import (
     ResourceLocked,
 )
 from hareline.queues.core.kinds import REJECTED, RETURNED
+from hareline.queues.core.rate_window import RateWindow
 from hareline.queues.declare.table import QueueArguments
 from hareline.queues.queue import Queue
 from hareline.wire.encoder import get_ok_frame
@@ -105,6 +106,9 @@ def _new_consumer(
         acknowledges=not method.no_ack,
         is_limited=bool(prefetch_count or windows),
     )
+    if options.max_rate:
+        environment = channel.vhost.environment
+        windows += (RateWindow(options.max_rate, environment.clock, environment.timers),)
     consumer_class = AuditedConsumer if isinstance(queue, AuditedQueue) else ChannelConsumer
     consumer = consumer_class(
         channel.consumers,

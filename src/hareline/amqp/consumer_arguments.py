@@ -47,6 +47,7 @@ PREFETCH_COUNT: Final = "x-prefetch-count"
 PREFETCH_REFILL: Final = "x-prefetch-refill"
 TIMEOUT: Final = "x-consumer-timeout"
 MIN_PRIORITY: Final = "x-min-priority"
+MAX_RATE: Final = "x-max-rate"
 NO_CONSUME: Final = "x-filter-no-consume"  # Broker-J
 BROWSE: Final = "x-browse"
 AUTO_CLOSE: Final = "x-filter-auto-close"  # Broker-J
@@ -56,7 +57,7 @@ STREAM_ARGUMENTS: Final = (STREAM_OFFSET, STREAM_FILTER, MATCH_UNFILTERED)
 KNOWN: Final = frozenset(
     (
         *(PRIORITY, CANCEL_ON_FAILOVER, PREFETCH_COUNT, PREFETCH_REFILL, TIMEOUT),
-        *(MIN_PRIORITY, SELECTOR, NO_LOCAL),
+        *(MIN_PRIORITY, MAX_RATE, SELECTOR, NO_LOCAL),
         *STREAM_ARGUMENTS,
     )
 )
@@ -75,6 +76,7 @@ class ConsumerArguments:
 
     ``prefetch_count`` None: it did not say, 0: no limit. ``refill_percent``: 1 to 100.
     ``timeout_ms``: how long it may hold a delivery, 0 for ever, None: it did not say.
+    ``max_rate``: deliveries a second, 0 for no limit.
     ``selector`` None: every message. ``priority``: 0 is that of consumers that ask for none,
     whichever dialect they speak.
 
@@ -88,6 +90,7 @@ class ConsumerArguments:
     prefetch_count: int | None = None
     refill_percent: int = PERCENT_MAX
     timeout_ms: int | None = None
+    max_rate: int = 0
     selector: Selector | None = None
     is_no_local: bool = False
     start: StartPosition = FIRST
@@ -121,6 +124,7 @@ def read_consumer_arguments(
     prefetch_count = read(PREFETCH_COUNT, natural)
     refill_percent = read(PREFETCH_REFILL, percent) or PERCENT_MAX
     timeout_ms = read(TIMEOUT, expiry_ms)
+    max_rate = read(MAX_RATE, natural) or 0
     _check_queue_type(arguments, queue_arguments, place)
     selector = consumer_selector(
         arguments, queue_arguments, place, min_priority=read(MIN_PRIORITY, message_priority) or 0
@@ -150,6 +154,7 @@ def read_consumer_arguments(
         prefetch_count=prefetch_count,
         refill_percent=refill_percent,
         timeout_ms=timeout_ms,
+        max_rate=max_rate,
         selector=selector,
         is_no_local=is_no_local,
         start=start if reads else FIRST,

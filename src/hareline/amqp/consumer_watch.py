@@ -18,6 +18,7 @@ from hareline.amqp.context import Context
 from hareline.amqp.unacked import release_entries
 from hareline.errors import AmqpError, ConnectionForced, PreconditionFailed
 from hareline.queues.core.consumer import Consumer
+from hareline.queues.core.rate_window import RateWindow
 from hareline.queues.declare.table import QueueArguments
 from hareline.queues.dispatch.reading import ReadingLane
 from hareline.queues.queue import Queue
@@ -253,7 +254,11 @@ def slow_reason(consumer: Consumer) -> str:
         return ""
     if consumer.acknowledges and (
         consumer.credit <= 0
-        or any(consumer in each.waiting or not each.admits(1) for each in consumer.windows)
+        or any(
+            consumer in each.waiting or not each.admits(1)
+            for each in consumer.windows
+            if not isinstance(each, RateWindow)
+        )
     ):
         return "prefetch"
     return "socket" if consumer.port.output.is_socket_full else ""

@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 
 from hareline.auth.peer import network_of
 from hareline.auth.users import Identity, User
-from hareline.clock import Clock
+from hareline.clock import Clock, TokenBucket
 from hareline.counts import ReachedLimits
 
 Key = TypeVar("Key", bound=Hashable)
@@ -61,50 +61,6 @@ def add_to(counts: dict[Key, int], name: Key, by: int) -> None:
         counts[name] = count
     else:
         counts.pop(name, None)
-
-
-class TokenBucket:
-    """Token bucket: ``rate`` tokens a second, above 0, capacity one second, but at least 1 token.
-
-    A new one is full. It may be overdrawn, and then says how long to wait, so that what comes
-    together waits in the order of coming.
-    """
-
-    __slots__ = ("_at_s", "_level", "rate")
-
-    def __init__(self, rate: float, now_s: float) -> None:
-        self.rate = rate
-        self._level = self._size
-        self._at_s = now_s
-
-    @property
-    def _size(self) -> float:
-        return max(self.rate, 1.0)
-
-    def take(self, count: float, now_s: float) -> float:
-        """Take tokens, also those that are not there; returns in how many seconds they are."""
-        self._fill(now_s)
-        self._level -= count
-        return -self._level / self.rate if self._level < 0 else 0.0
-
-    def give_back(self, count: float) -> None:
-        self._level = min(self._level + count, self._size)
-
-    def is_full(self, now_s: float) -> bool:
-        """True if nothing was taken for long enough: a new bucket would be no different."""
-        self._fill(now_s)
-        return self._level >= self._size
-
-    def set_rate(self, rate: float, now_s: float) -> None:
-        """Another rate from now on; what was taken stays taken."""
-        self._fill(now_s)
-        self.rate = rate
-        self._level = min(self._level, self._size)
-
-    def _fill(self, now_s: float) -> None:
-        if now_s > self._at_s:
-            self._level = min(self._level + (now_s - self._at_s) * self.rate, self._size)
-            self._at_s = now_s
 
 
 class UserRate:

@@ -20,7 +20,6 @@ from hareline import events
 from hareline.broker.making import (
     QueueDefaults,
     dead_letters_of,
-    dispatch_rule_of,
     has_qpid_limits,
     holds_new,
     is_non_destructive,
@@ -30,6 +29,7 @@ from hareline.broker.making import (
     resume_percent_of,
     set_deduplication,
     set_delivery_limit,
+    set_dispatch,
     set_hold,
     set_order,
     set_times,
@@ -383,7 +383,7 @@ class LiveArguments:
         if "active-consumers" in parts:
             queue.lane.consumers.live = live_limit_of(after)
         if "dispatch" in parts:
-            queue.lane.consumers.rule = dispatch_rule_of(after)
+            set_dispatch(queue, after, environment)
         if "consumer-rules" in parts:
             environment.ruled[queue] = None
         if not parts.isdisjoint(("hold", "retry", "kind")):

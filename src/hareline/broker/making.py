@@ -18,7 +18,7 @@ from hareline.broker.delayed_queues import DelayedSender, delay_queue_name
 from hareline.broker.exchanges.exchange import Route
 from hareline.queues.core.audit_recorder import AUDIT_STREAM
 from hareline.queues.core.consumer_book import LiveLimit, TakingOver
-from hareline.queues.core.dispatch_rule import LEAST_LOADED, STRICT, DispatchRule
+from hareline.queues.core.dispatch_rule import LEAST_LOADED, STRICT
 from hareline.queues.core.environment import QueueEnvironment
 from hareline.queues.core.groups import Groups
 from hareline.queues.core.kinds import NO_DELIVERY_LIMIT
@@ -49,6 +49,7 @@ from hareline.queues.orders.sorted import SortedOrder
 from hareline.queues.orders.window import Paging
 from hareline.queues.policies.deduplication import IdCache, IdsInQueue
 from hareline.queues.policies.delay import Delay
+from hareline.queues.policies.dispatch_pace import DispatchPace
 from hareline.queues.policies.expiry import Expiry
 from hareline.queues.policies.hold import Hold, hold_headers
 from hareline.queues.policies.lease import Lease
@@ -61,6 +62,7 @@ from hareline.selectors.selector import Selector, compile_selector
 from hareline.turn import Turn
 
 QUORUM_DELIVERY_LIMIT: Final = 20  # rabbit_quorum_queue, since RabbitMQ 4.0
+_DISPATCH_RULES: Final = {"strict": STRICT, "least-loaded": LEAST_LOADED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +112,7 @@ def make_queue(
     )
     _set_lane(queue, order, arguments, environment)
     queue.lane.consumers.live = live_limit_of(arguments)
-    queue.lane.consumers.rule = dispatch_rule_of(arguments)
+    set_dispatch(queue, arguments, environment)
     if (
         arguments.message_ttl_ms is not None
         or arguments.min_message_ttl_ms
@@ -229,11 +231,15 @@ def live_limit_of(arguments: QueueArguments) -> LiveLimit | None:
     return LiveLimit(arguments.max_live_consumers) if arguments.max_live_consumers else None
 
 
-def dispatch_rule_of(arguments: QueueArguments) -> DispatchRule | None:
-    """The rule that says which consumer is next; None: they are served in turn."""
-    if arguments.dispatch == "strict":
-        return STRICT
-    return LEAST_LOADED if arguments.dispatch == "least-loaded" else None
+def set_dispatch(queue: Queue, arguments: QueueArguments, environment: QueueEnvironment) -> None:
+    """Set which consumer is next, when deliveries start, and how many there are in a second."""
+    queue.lane.consumers.rule = _DISPATCH_RULES.get(arguments.dispatch or "")
+    needed, delay_ms = arguments.consumers_before_dispatch, arguments.delay_before_dispatch_ms
+    if queue.pace is None:
+        if (needed, delay_ms, arguments.max_rate) == (None, None, None):
+            return
+        queue.pace = DispatchPace(queue, environment)
+    queue.pace.set_rules(needed, delay_ms, arguments.max_rate or 0)
 
 
 def _default_selector(arguments: QueueArguments) -> Selector | None:

@@ -14,8 +14,9 @@ from typing import Final
 
 from hareline import events
 from hareline.amqp.context import Context
-from hareline.amqp.limits import TokenBucket, add_to
+from hareline.amqp.limits import add_to
 from hareline.auth.peer import Networks, network_of
+from hareline.clock import TokenBucket
 from hareline.net.addresses import SocketAddress, address_text
 
 #: Sockets of one address that may be in the handshake when it has all the connections it may have.

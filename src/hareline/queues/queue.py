@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from hareline.queues.dead_letters.dead_letters import DeadLetters
     from hareline.queues.orders.window import Paging
     from hareline.queues.policies.deduplication import Deduplication
+    from hareline.queues.policies.dispatch_pace import DispatchPace
     from hareline.queues.policies.lease import Lease
     from hareline.queues.policies.overflow import Overflow
     from hareline.queues.policies.unused import Unused
@@ -71,6 +72,7 @@ class Queue(QueueBooks):
     ``paging``         what of a deep queue leaves memory, where there is a disk for it
     ``lease``          when an unused queue goes
     ``unused``         rules for the time without consumers, where it is not deleted at once
+    ``pace``           when deliveries start, and how many there are in a second
     =================  ===========================================================================
 
     ``is_timeless``: no message expires here, whatever it says. ``owner``: whose the queue is
@@ -106,6 +108,7 @@ class Queue(QueueBooks):
         "needs_admission",
         "on_unused",
         "owner",
+        "pace",
         "shows_delivery_count",
         "turn",
     )
@@ -141,6 +144,7 @@ class Queue(QueueBooks):
         self.consumer_count = 0
         self.exclusive_count = 0
         self.lease: Lease | None = None
+        self.pace: DispatchPace | None = None
         self.delivery_limit = NO_DELIVERY_LIMIT
         self.environment = environment
         self.archive = None
@@ -399,7 +403,7 @@ class Queue(QueueBooks):
         self._has_closing = any(consumer.closes_at_end for consumer in self.consumers)
 
     def _finished(self) -> list[Consumer]:
-        finished = [] if self.is_paused else self.lane.finished()
+        finished = [] if self._is_stopped else self.lane.finished()
         return finished if self.browsers is None else finished + self.browsers.finished()
 
     def deliver_due(self) -> None:
@@ -426,9 +430,15 @@ class Queue(QueueBooks):
             if self.is_paused:
                 self.lane.keep_up()
                 return is_unfinished
-            return self.lane.run() or is_unfinished
+            is_late = self.lane.run() if self.pace is None else self.pace.run()
+            return is_late or is_unfinished
         finally:
             self.is_delivering = was_delivering
+
+    @property
+    def _is_stopped(self) -> bool:
+        """True while consumers get nothing."""
+        return self.is_paused or (self.pace is not None and self.pace.is_awaited)
 
     def set_paused(self, paused: bool) -> None:
         """Stop deliveries and basic.get, or let them go on where they stopped.
@@ -543,7 +553,7 @@ class Queue(QueueBooks):
 
     def has_taker(self, message: Message) -> bool:
         self.deliver_due()
-        if self.is_deleted or self.is_paused:
+        if self.is_deleted or self._is_stopped:
             return False
         hold = self.hold
         since_ms = message.arrival_ms
@@ -566,6 +576,8 @@ class Queue(QueueBooks):
         elif consumer.is_selective and isinstance(self.lane, PlainLane):
             self.install(lane=SelectiveLane(self, self.order))
         self._lane_of(consumer).add(consumer)
+        if self.pace is not None:
+            self.pace.look()
         self.mark()
 
     def _lane_of(self, consumer: Consumer) -> Lane:
@@ -586,6 +598,8 @@ class Queue(QueueBooks):
             self._wire()
         if isinstance(lane, SelectiveLane) and not lane.is_needed:
             self.install(lane=PlainLane(self, self.order))
+        if self.pace is not None:
+            self.pace.look()
         if self.lease is not None:
             self.lease.touch()
         if self.on_unused is not None and not self.consumer_count:
@@ -624,7 +638,7 @@ class Queue(QueueBooks):
                 ledger.forget()
             if self.paging is not None:
                 self.paging.stop()
-        for part in (self.expiry, self.hold, self.lease, self.overflow, self.unused):
+        for part in (self.expiry, self.hold, self.lease, self.overflow, self.unused, self.pace):
             if part is not None:
                 part.stop()
         self._connect(wire_deleted(self.order, self.entry_class))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hareline.amqp.limits import OpenCounts, TokenBucket
+from hareline.amqp.limits import OpenCounts
+from hareline.clock import TokenBucket
 
 # ------------------------------------------------------------------------------------- open counts
 

@@ -9,7 +9,7 @@ import pytest
 
 from hareline import events
 from hareline.amqp.context import Limits
-from hareline.amqp.limits import TokenBucket
+from hareline.clock import TokenBucket
 from hareline.net.accepting import ADDRESSES_MAX, HANDSHAKES_MAX, Accepting
 from tests.unit.amqp.peer import SteppedBroker
 

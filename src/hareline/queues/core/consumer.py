@@ -33,11 +33,11 @@ class Consumer(WaitingConsumer):
 
     ``credit``: deliveries it may still receive by count. ``windows``: further limits (octets,
     channel-wide), checked entry by entry when there are any. ``acknowledges`` is False for no-ack
-    consumers, whose entries are settled on delivery and use up no window. ``prefetch_count``: what
-    ``credit`` began with, 0 for no limit. ``priority``: higher is served first (consumer argument
-    x-priority). ``number``: grows with each consumer that comes to its queue. ``selector``: it
-    takes only messages of which this is true; None takes all. ``is_live``: False while it waits for
-    another consumer to leave.
+    consumers, whose entries are settled on delivery and use up no prefetch. ``prefetch_count``:
+    what ``credit`` began with, 0 for no limit. ``priority``: higher is served first (consumer
+    argument x-priority). ``number``: grows with each consumer that comes to its queue.
+    ``selector``: it takes only messages of which this is true; None takes all. ``is_live``: False
+    while it waits for another consumer to leave.
 
     ``refill_from``: once its credit was used up, it receives nothing until more than this much has
     come back (0: at once). Until then that much is held back from ``credit`` (``_held_back``), so
@@ -243,8 +243,8 @@ class Consumer(WaitingConsumer):
     def take_credit_back(self, size: int) -> None:
         """Undo the count of an entry of ``size`` octets that was not delivered after all."""
         self.credit += 1
-        if self.windows and self.acknowledges:
-            self._restore_windows(size)
+        for window in self.windows:
+            window.take_back(self, size)
         if not self.is_active:
             self.queue.activate(self)
 

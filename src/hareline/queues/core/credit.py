@@ -188,6 +188,11 @@ class CreditWindow(Dispatching):
         if self.invited:
             self.invited.pop(consumer, None)
 
+    def take_back(self, consumer: WaitingConsumer, size: int) -> None:
+        """Undo the count of an entry that ``consumer`` was not delivered after all."""
+        if consumer.acknowledges:
+            self.restore(size)
+
     def count(self, size: int) -> None:
         """Count a delivery as outstanding."""
         self.used_count += 1

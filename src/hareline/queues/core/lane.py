@@ -36,7 +36,8 @@ class Lane:
     ordering. ``wants_new_entries`` and ``wants_departures`` ask the queue for calls of ``on_ready``
     and ``on_departed``. ``keeps_entries``: it refers to ready entries that are not parked, so they
     stay objects. ``is_to_look_again``: the next ``run`` looks again at entries that no consumer
-    could have.
+    could have. ``share``: entries that a ``run`` may deliver or,
+    in a reading lane, look at.
     """
 
     __slots__ = (
@@ -44,6 +45,7 @@ class Lane:
         "is_to_look_again",
         "keeps_entries",
         "parking",
+        "share",
         "wants_departures",
         "wants_new_entries",
     )
@@ -53,6 +55,7 @@ class Lane:
         self.is_to_look_again = False
         self.keeps_entries = False
         self.parking: Parking = NO_PARKING
+        self.share = ENTRIES_PER_TURN
         self.wants_departures = False
         self.wants_new_entries = False
 

@@ -39,6 +39,7 @@ class QueuePort(ConsumedQueue, Enqueueing, QueueParts, Dispatching):
     next_offset: int
     ready_bytes: int
     held_count: int
+    delivered_count: int
     unacked_count: int
     consumer_count: int
     is_delivering: bool

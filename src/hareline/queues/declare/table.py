@@ -546,6 +546,18 @@ class QueueArguments:
         _QUEUES, _CONSUMERS, "Dispatch", "least-loaded",
         "Which of the consumers of one priority gets the next message.",
         page="consumers#dispatch", live="dispatch"))
+    consumers_before_dispatch: int | None = _by(Argument("x-consumers-before-dispatch",
+        read.at_least_one, _QUEUES, _CONSUMERS, "Consumers before deliveries", 4,
+        "Deliveries start when so many consumers are there.",
+        page="consumers#start", live="dispatch"))
+    delay_before_dispatch_ms: int | None = _by(Argument("x-delay-before-dispatch",
+        read.lease_ms, _QUEUES, _CONSUMERS, "Delay before deliveries", 5_000,
+        "Deliveries start so long after the first consumer came, also with too few of them.",
+        page="consumers#start", live="dispatch"))
+    max_rate: int | None = _by(Argument("x-max-rate", read.at_least_one, _ANY,
+        _CONSUMERS, "Maximum rate", 50,
+        "How many messages a second its consumers get, all together.",
+        page="consumers#rate", live="dispatch"))
     #: Of consumers whose client says nothing; 0 is no limit.
     default_prefetch: int | None = _by(Argument("x-default-prefetch", read.natural, _ANY,
         _CONSUMERS, "Default prefetch", 100,

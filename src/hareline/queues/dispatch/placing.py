@@ -22,7 +22,7 @@ from hareline.queues.core.consumer import Consumer, Ring
 from hareline.queues.core.credit import UNLIMITED
 from hareline.queues.core.entry import ACQUIRED, PARKED, QueueEntry, RankedEntry
 from hareline.queues.core.groups import GETTER, Group, Groups
-from hareline.queues.core.lane import BATCH_BYTES, BATCH_ENTRIES, ENTRIES_PER_TURN
+from hareline.queues.core.lane import BATCH_BYTES, BATCH_ENTRIES
 from hareline.queues.core.ports import with_content
 from hareline.queues.dispatch.ready_consumers import FEW_RINGS, ReadyConsumers
 
@@ -89,9 +89,9 @@ class Placing:
         self._room = UNLIMITED  # of content, that all consumers in the batches have
         self._has_returned = False  # a hand-over left entries that come before all to be planned
 
-    def run(self) -> bool:
-        """Deliver within one turn's share; True if only the share stopped it."""
-        budget = ENTRIES_PER_TURN
+    def run(self, share: int) -> bool:
+        """Deliver so many entries at most; True if only the shares of a turn stopped it."""
+        budget = share
         looks = LOOKS_PER_TURN
         ends_at = perf_counter() + TURN_SHARE_S
         cost = self._classes.cost + self._ready.rule_cost

@@ -23,7 +23,6 @@ from hareline.queues.core.credit import UNLIMITED
 from hareline.queues.core.lane import (
     BATCH_BYTES,
     BATCH_ENTRIES,
-    ENTRIES_PER_TURN,
     LOOKS_PER_ENTRY,
     Lane,
 )
@@ -133,7 +132,7 @@ class PlainLane(Lane):
             rings.drop_leavers()
         order = self._order
         rule = self.consumers.rule
-        budget = ENTRIES_PER_TURN
+        budget = self.share
         for _, ring in rings.by_precedence:
             while ring:
                 waiting = len(order)

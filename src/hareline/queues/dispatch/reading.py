@@ -203,6 +203,7 @@ class ReadingLane(Lane):
 
     def __init__(self, queue: QueuePort, order: EntryOrder, *, is_browsing: bool = False) -> None:
         super().__init__()
+        self.share = LOOKS_PER_TURN
         self._queue = queue
         self._order = order
         self._is_browsing = is_browsing
@@ -428,7 +429,7 @@ class ReadingLane(Lane):
         self._runs += 1
         if self._runs % RUNS_PER_SWEEP == 0:
             self._sweep()
-        budget = LOOKS_PER_TURN
+        budget = self.share
         self._ends_at = perf_counter() + TURN_SHARE_S
         self._is_late = False
         for _, ring in self._rings.by_precedence:
@@ -436,7 +437,7 @@ class ReadingLane(Lane):
                 if budget <= 0 or self._is_late:
                     return True
                 share = max(SHARE_MIN, LOOKS_PER_TURN // len(ring))
-                budget -= self._serve(ring, min(share, self._hand_over_limit()))
+                budget -= self._serve(ring, min(share, budget, self._hand_over_limit()))
         return False
 
     def _hand_over_limit(self) -> int:

@@ -74,7 +74,7 @@ class SelectiveLane(Lane):
     def run(self) -> bool:
         self.is_to_look_again = False
         self._ready.rule = self.consumers.rule
-        return self._placing.run()
+        return self._placing.run(self.share)
 
     # ------------------------------------------------------------------- consumers
 

@@ -265,12 +265,9 @@ def test_batches_of_large_messages_are_small(plain: SelectiveQueue) -> None:
 # --------------------------------------------------------------------- a turn's share
 
 
-@pytest.mark.pure("replaces a constant, which is compiled in")
-def test_one_turn_delivers_no_more_than_its_share(
-    plain: SelectiveQueue, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(placing, "ENTRIES_PER_TURN", 100)
+def test_one_turn_delivers_no_more_than_its_share(plain: SelectiveQueue) -> None:
     red = plain.join(RED)
+    plain.lane.share = 100
     plain.accept_all(*["r1"] * 250)
     for expected in (100, 200, 250):
         plain.turn.step()
@@ -292,12 +289,9 @@ def test_one_turn_looks_at_no_more_than_its_share(
     assert names(red) == ["r1"]
 
 
-@pytest.mark.pure("replaces a constant, which is compiled in")
-def test_parked_entries_are_part_of_the_share_too(
-    plain: SelectiveQueue, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(placing, "ENTRIES_PER_TURN", 10)
+def test_parked_entries_are_part_of_the_share_too(plain: SelectiveQueue) -> None:
     _, blue = plain.join(RED), plain.join(BLUE)
+    plain.lane.share = 10
     blue.fill()
     plain.put(*["b1"] * 25)
     blue.drain()

@@ -621,10 +621,9 @@ def test_a_message_larger_than_a_batch_is_handed_over_alone(
 
 
 def test_a_queue_is_marked_once_whatever_happens_during_its_dispatch(
-    turn: ManualTurn, monkeypatch: pytest.MonkeyPatch
+    turn: ManualTurn,
 ) -> None:
     """Entries that are taken back ask for a dispatch; so does the share that was used up."""
-    monkeypatch.setattr(plain, "ENTRIES_PER_TURN", 8)
     dispatches = 0
 
     class CountedQueue(Queue):
@@ -634,6 +633,7 @@ def test_a_queue_is_marked_once_whatever_happens_during_its_dispatch(
             return super().dispatch()
 
     queue = CountedQueue("q", FifoOrder(), turn)
+    queue.lane.share = 8
     consumers = consume(queue, *[0] * 64)
     for consumer in consumers:
         consumer.room = 2 * NUMBER_OCTETS - 1
@@ -711,9 +711,8 @@ def test_batches_come_to_the_same_as_single_hand_overs(
         queue.enqueue(message)
     left = deal_out(receivers, [(message.body, len(message.content)) for message in messages])
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(plain, "ENTRIES_PER_TURN", share)
-        turn.run()
+    queue.lane.share = share
+    turn.run()
 
     assert [consumer.bodies for consumer in consumers] == [one.bodies for one in receivers]
     assert [entry.message.body for entry in queue.acquire(queue.ready_count)] == left

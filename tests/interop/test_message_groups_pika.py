@@ -380,6 +380,35 @@ def test_a_worker_with_much_prefetch_leaves_groups_to_the_others(
         assert len(has_group) == 1
 
 
+def test_a_consumer_that_comes_later_gets_a_part_of_the_groups(
+    connection: pika.BlockingConnection, channel: BlockingChannel, declare: Declare
+) -> None:
+    crew = Crew(connection, declare({**STANDARD, "x-message-group-rebalance": "on"}))
+    first = crew.join()
+    put(channel, crew.queue, "a1", "b1", "c1")
+    crew.wait(3)
+    first.ack(2)
+    connection.process_data_events(0)
+    second = crew.join()
+    put(channel, crew.queue, "a2", "b2", "c2")
+    crew.wait(6)
+    assert "c2" in first.names  # c1 is unacknowledged there
+    assert sorted(first.names[3:] + second.names) == ["a2", "b2", "c2"]
+    assert len(second.names) == 1
+
+
+def test_the_first_message_of_a_group_for_a_consumer_has_a_header(
+    channel: BlockingChannel, declare: Declare
+) -> None:
+    name = "JMSXGroupFirstForConsumer"
+    queue = declare({**STANDARD, "x-message-group-first-key": name})
+    put(channel, queue, "a1", "a2", "b1")
+    deliveries = channel.consume(queue, inactivity_timeout=DEADLINE_S)
+    found = [next(deliveries) for _ in range(3)]
+    channel.cancel()
+    assert [properties.headers.get(name) for _, properties, _ in found] == [True, None, True]
+
+
 @dataclass
 class Shop:
     """What the workers of a test have seen: who has a cart, and what was done with it."""

@@ -218,6 +218,9 @@ def _set_lane(
                 group_type,
                 header=arguments.message_group_key,
                 default=arguments.message_group_default,
+                buckets=arguments.message_group_buckets or 0,
+                rebalance=arguments.message_group_rebalance or "off",
+                first_key=arguments.message_group_first_key,
             )
         selector = _default_selector(arguments)
         if groups is not None or selector is not None:

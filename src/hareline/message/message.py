@@ -280,7 +280,11 @@ class Message:
         return message
 
     def with_header(self, name: str, number: int) -> Message:
-        """A message in which this header is ``number``, as a 64-bit integer (``l``)."""
+        """A message in which this header is ``number``: a boolean, or a 64-bit integer (``l``)."""
+        if isinstance(number, bool):
+            headers = Table(self.headers)
+            headers[name] = number
+            return self.with_headers(headers)
         octets = with_integer_header(self.property_octets, name.encode(), number)
         return self.replace(properties=octets)
 

@@ -310,7 +310,7 @@ class Queue(QueueBooks):
         entry = RankedEntry(self, message, offset)
         entry.delivery_count = delivery_count
         if entry.returns and self.shows_delivery_count:
-            entry.message = _showing_count(message, entry.returns)
+            entry.message = _with_header(message, DELIVERY_COUNT, entry.returns)
         hold = self.hold
         waits = (
             entry.returns > 0
@@ -520,10 +520,7 @@ class Queue(QueueBooks):
             entries = self._without(entries, "replaced", self.last_values.is_stale)
         if self.shows_delivery_count and is_counted:
             for entry in entries:
-                before = entry.message
-                entry.message = _showing_count(before, entry.returns)
-                if self.overflow is not None:
-                    self.overflow.on_changed(before, entry.message)
+                self.set_header(entry, DELIVERY_COUNT, entry.returns)
         if self.ledger is not None:
             self.ledger.on_released(entries)
         if self.hold is not None and self.hold.takes_returned(cause):
@@ -535,6 +532,12 @@ class Queue(QueueBooks):
             self.purge()
         if self.overflow is not None:
             self.overflow.enforce(None)
+
+    def set_header(self, entry: QueueEntry, name: str, number: int) -> None:
+        before = entry.message
+        entry.message = _with_header(before, name, number)
+        if self.overflow is not None:
+            self.overflow.on_changed(before, entry.message)
 
     def _without(
         self, entries: list[QueueEntry], reason: DeathReason, leaves: Callable[[QueueEntry], bool]
@@ -676,10 +679,10 @@ class Queue(QueueBooks):
         return f"<Queue {self.name!r}, {self.ready_count} ready, {self.unacked_count} unacked>"
 
 
-def _showing_count(message: Message, delivery_count: int) -> Message:
-    """The message with the header x-delivery-count; as it is, if it cannot be read from disk."""
+def _with_header(message: Message, name: str, number: int) -> Message:
+    """The message with this header; as it is, if it cannot be read from disk."""
     try:
-        shown = message.with_header(DELIVERY_COUNT, delivery_count)
+        shown = message.with_header(name, number)
     except StoreError:
         return message  # that is found and reported when it is its turn
     shown.position = message.position  # the same one to the store

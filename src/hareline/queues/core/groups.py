@@ -10,8 +10,9 @@ shared     while any of its messages is acquired; a message without a group belo
 =========  =========================================================================================
 
 Called by ``selective``, ``placing`` and ``parking``; ``GroupKeys`` reads the headers.
-Semantics: Broker-J's message groups without its hash buckets, so each group has an owner of its
-own; closing and reassigning by JMSXGroupSeq is ActiveMQ's.                                    [hot]
+Semantics: Broker-J's message groups, each with an owner of its own unless the queue asks for
+buckets; closing and reassigning by JMSXGroupSeq is ActiveMQ's; buckets, rebalancing and the header
+of a first message are Artemis's.                                                              [hot]
 
 Invariant: a group with outstanding or parked entries stands in ``Groups``; of the others the older
 half is forgotten when there are too many.
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from hareline.message import Message
 
 GroupType = Literal["standard", "shared"]
+Rebalance = Literal["off", "on", "pause"]
 
 DEFAULT_GROUP: Final = "qpid.no-group"  # Broker-J: QPID_DEFAULT_SHARED_MESSAGE_GROUP
 # Broker-J: its code reads the first, its documentation has the second
@@ -55,6 +57,7 @@ class Unplaced:
 
 GETTER: Final = Unplaced("basic.get")
 LEAVER: Final = Unplaced("a consumer that has left")
+NEXT_OWNER: Final = Unplaced("the next consumer")
 
 
 class GroupTag(NamedTuple):
@@ -165,13 +168,17 @@ class ParkedRun:
 
 
 class GroupKeys:
-    """Reads the group of a message: ``header`` names the header, None is JMSXGroupID."""
+    """Reads the group of a message: ``header`` names the header, None is JMSXGroupID.
 
-    __slots__ = ("_default", "_headers")
+    ``buckets``: so many groups, each of all values with the same hash; 0: a group for each value.
+    """
 
-    def __init__(self, header: str | None, default: str | None) -> None:
+    __slots__ = ("_buckets", "_default", "_headers")
+
+    def __init__(self, header: str | None, default: str | None, buckets: int = 0) -> None:
         self._headers = KEY_HEADERS if header is None else (header,)
         self._default = default
+        self._buckets = buckets
 
     def __call__(self, message: Message) -> GroupTag:
         key: Any = None
@@ -182,20 +189,37 @@ class GroupKeys:
                 break
         if key is None:
             key = self._default
+        if self._buckets and key is not None:
+            key = ("int", hash(key) % self._buckets)
         sequence = message.header(SEQUENCE_HEADER)
         return GroupTag(key, sequence if isinstance(sequence, int) else 0)
 
 
 class Groups:
-    """All groups of one queue; read ``by_key``, do not change it."""
+    """All groups of one queue; read ``by_key``, do not change it.
 
-    __slots__ = ("_sweep_at", "by_key", "is_shared", "keys")
+    ``rebalance``: "on": when a consumer comes, groups without unacked messages are free; "pause":
+    the others too, as soon as these are settled, and get nothing until then. ``first_key``: header
+    of the first message of a group that a consumer gets; None: it has none.
+    """
+
+    __slots__ = ("_sweep_at", "by_key", "first_key", "is_shared", "keys", "rebalance")
 
     def __init__(
-        self, group_type: GroupType, *, header: str | None = None, default: str | None = None
+        self,
+        group_type: GroupType,
+        *,
+        header: str | None = None,
+        default: str | None = None,
+        buckets: int = 0,
+        rebalance: Rebalance = "off",
+        first_key: str | None = None,
     ) -> None:
         self.is_shared = group_type == "shared"
-        self.keys = GroupKeys(header, (default or DEFAULT_GROUP) if self.is_shared else None)
+        default = (default or DEFAULT_GROUP) if self.is_shared else None
+        self.keys = GroupKeys(header, default, buckets)
+        self.rebalance = rebalance
+        self.first_key = first_key
         self.by_key: dict[Any, Group] = {}
         self._sweep_at = IDLE_GROUPS_MAX
 

@@ -63,6 +63,10 @@ class QueuePort(ConsumedQueue, Enqueueing, QueueParts, Dispatching):
         """Put acquired entries that were never delivered back as they were."""
 
     @abstractmethod
+    def set_header(self, entry: QueueEntry, name: str, number: int) -> None:
+        """Show consumers the entry's message with this header; the store keeps it as it came."""
+
+    @abstractmethod
     def settle_delivered(self, entries: list[QueueEntry]) -> None:
         """Settle entries handed to a consumer that does not acknowledge."""
 

@@ -653,6 +653,23 @@ class QueueArguments:
         _QUEUES, _GROUPS, "Default group", "rest",
         "The group of messages that have no value for the header.", live="kind",
         aliases=_also(read.filled_text, "qpid.default-message-group", "messageGroupDefaultGroup")))
+    message_group_buckets: int | None = _by(Argument("x-message-group-buckets", read.at_least_one,
+        _QUEUES, _GROUPS, "Buckets", 256,
+        "Groups are put together into so many; without it each is by itself.", live="kind",
+        needs=("message_group_type", "buckets_but_no_message_groups_defined")))
+    message_group_rebalance: Literal["off", "on", "pause"] | None = _by(Argument(
+        "x-message-group-rebalance", read.Choice({
+            "off": "groups stay with their consumers (the default)",
+            "on": "groups of which nothing is unacknowledged go to the next consumer",
+            "pause": "the other groups too, once all of it is settled",
+        }, "invalid_message_group_rebalance"),
+        _QUEUES, _GROUPS, "When a consumer comes", "on",
+        "Whether a consumer that comes gets a part of the groups that have consumers.", live="kind",
+        needs=("message_group_type", "rebalance_but_no_message_groups_defined")))
+    message_group_first_key: str | None = _by(Argument("x-message-group-first-key",
+        read.filled_text, _QUEUES, _GROUPS, "Header of the first", "JMSXGroupFirstForConsumer",
+        "A header, true at the first message of a group that a consumer gets.", live="kind",
+        needs=("message_group_type", "first_key_but_no_message_groups_defined")))
 
     # ------------------------------------------------------------------------ what it knows already
     message_deduplication: bool | None = _by(Argument("x-message-deduplication", read.flag, _QUEUES,

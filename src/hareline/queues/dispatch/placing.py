@@ -55,6 +55,7 @@ class Placing:
         "_batched_bytes",
         "_batches",
         "_classes",
+        "_first_key",
         "_groups",
         "_has_returned",
         "_order",
@@ -79,6 +80,7 @@ class Placing:
         self._order = order
         self._order_rank = order.rank
         self._groups = groups
+        self._first_key = None if groups is None else groups.first_key
         self._classes = classes
         self._parking = parking
         self._ready = ready
@@ -182,7 +184,9 @@ class Placing:
         groups = self._groups
         by_key: dict[Any, Group] = {} if groups is None else groups.by_key
         ready = self._ready
-        is_conditional = self._classes.is_conditional or ready.rule is not None
+        is_conditional = (
+            self._classes.is_conditional or ready.rule is not None or self._first_key is not None
+        )
         class_of = self._classes.by_properties
         for index, entry in enumerate(entries):
             if self._has_returned:
@@ -428,6 +432,8 @@ class Placing:
             entry.group = group
             group.outstanding += 1
             if group.owner is not owner:
+                if self._first_key is not None and owner is not GETTER:
+                    self._queue.set_header(entry, self._first_key, True)
                 self.change_owner(group, owner)
 
     def _hand_over_all(self) -> None:

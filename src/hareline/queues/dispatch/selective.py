@@ -11,11 +11,11 @@ consumer of this lane has a bit of ``classes`` as long as it is here.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from hareline.queues.core.consumer import Consumer
 from hareline.queues.core.entry import READY, QueueEntry, RankedEntry
-from hareline.queues.core.groups import GETTER, LEAVER, Group, Groups
+from hareline.queues.core.groups import LEAVER, NEXT_OWNER, Group, Groups, Unplaced
 from hareline.queues.core.lane import Lane
 from hareline.queues.core.parking import Parking
 from hareline.queues.dispatch.classes import EVERYTHING, MessageClasses
@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from hareline.queues.core.ports import QueuePort
     from hareline.queues.orders.order import EntryOrder
     from hareline.selectors.selector import Selector
+
+
+# Groups that are freed for another consumer between two looks at the entries.
+REBALANCED_AT_ONCE: Final = 4096
 
 
 class SelectiveLane(Lane):
@@ -43,6 +47,7 @@ class SelectiveLane(Lane):
         "_placing",
         "_queue",
         "_ready",
+        "_to_rebalance",
     )
 
     def __init__(
@@ -59,6 +64,7 @@ class SelectiveLane(Lane):
         self._is_shared = groups is not None and groups.is_shared
         self._classes = MessageClasses(None if groups is None else groups.keys)
         self._ready = ReadyConsumers()
+        self._to_rebalance: list[Group] = []
         self.parking = Parking(order.worth)
         self.wants_departures = groups is not None
         self._placing = Placing(queue, order, groups, self._classes, self.parking, self._ready)
@@ -74,7 +80,21 @@ class SelectiveLane(Lane):
     def run(self) -> bool:
         self.is_to_look_again = False
         self._ready.rule = self.consumers.rule
-        return self._placing.run(self.share)
+        if self._to_rebalance:
+            self._rebalance()
+        return self._placing.run(self.share) or bool(self._to_rebalance)
+
+    def _rebalance(self) -> None:
+        """Free some of the groups that another consumer may have part in."""
+        assert self._groups is not None, "it has groups"
+        for group in self._to_rebalance[-REBALANCED_AT_ONCE:]:
+            if not isinstance(group.owner, Consumer):
+                continue
+            if not group.outstanding:
+                self._placing.change_owner(group, None)
+            elif self._groups.rebalance == "pause":
+                self._placing.change_owner(group, NEXT_OWNER)
+        del self._to_rebalance[-REBALANCED_AT_ONCE:]
 
     # ------------------------------------------------------------------- consumers
 
@@ -85,6 +105,8 @@ class SelectiveLane(Lane):
             self._retire(displaced)
             displaced.wait_for_outstanding()
             self.activate(displaced)
+        if self._groups is not None and self._groups.rebalance != "off":
+            self._to_rebalance = list(self._groups.by_key.values())
         self.activate(consumer)
 
     def _retire(self, consumer: Consumer) -> None:
@@ -214,7 +236,7 @@ class SelectiveLane(Lane):
         group.outstanding -= 1
         if group.outstanding:
             return
-        if self._is_shared or group.owner is GETTER or group.owner is LEAVER:
+        if self._is_shared or isinstance(group.owner, Unplaced):
             if group.runs:
                 self._placing.change_owner(group, None)
             else:

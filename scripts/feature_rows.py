@@ -194,6 +194,8 @@ FEATURES: Final = (
             "`default_dead_letter_exchange`, `dead_letter_copies`", "dead-letters.md",
             "the sender is the property user-id, if it was set; the last receiver is in the audit "
             "stream only"),
+    Feature("E9", "Dead messages in files: written, looked at, published again once",
+            "`hareline deadletter`", "dead-letters.md"),
     Feature("E10", "A queue that lives as long as its client's session, for replies too",
             "`queue.declare`, exclusive; `amq.rabbitmq.reply-to`", DELIVERY),
     Feature("E12", "A queue with one consumer at most", "`x-max-consumers`", DELIVERY),

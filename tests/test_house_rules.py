@@ -24,7 +24,7 @@ BUDGETS: Final = {
     "auth": 2_850,
     "authorities": 1_300,
     "broker": 8_000,
-    "cli": 8_600,
+    "cli": 9_200,
     "management": 13_100,
     "message": 1_100,
     "metrics": 1_200,

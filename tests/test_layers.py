@@ -130,6 +130,10 @@ OURS: dict[str, tuple[str, ...]] = {
     ),
     "cli.root": EVERYTHING,
     "cli": ("cli", "errors", "octets"),
+    "cli.deadletter": (
+        *("cli", "errors", "octets", "message", "wire.properties", "wire.table"),
+        "queues.dead_letters.history",
+    ),
     "cli.doctor": ("cli", "errors", "octets", "settings", "compiled"),
     "cli.journal": ("cli", "storage.journal", "settings", "errors"),
     "cli.spark": ("cli", "spark"),

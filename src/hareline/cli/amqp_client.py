@@ -95,6 +95,44 @@ def opened_channel(target: Target, vhost: str, name: str) -> Iterator[Any]:
                     connection.close()
 
 
+class Confirming:
+    """Publishes messages one after the other, and waits until a queue has taken each.
+
+    ``seconds``: how long to wait for a confirm.
+    """
+
+    def __init__(self, channel: Any, seconds: float) -> None:
+        self._connection = channel.connection
+        self._seconds = seconds
+        self._blocked: list[str] = []
+        # BlockingConnection tells of an alarm only when all is sent, which an alarm can prevent.
+        inner = self._connection._impl
+        inner.add_on_connection_blocked_callback(
+            lambda _, frame: self._blocked.append(frame.method.reason)
+        )
+        inner.add_on_connection_unblocked_callback(lambda *_: self._blocked.clear())
+        self._channel = channel
+        channel.confirm_delivery()
+
+    def publish(
+        self, exchange: str | bytes, routing_key: str | bytes, body: bytes, properties: Any
+    ) -> None:
+        """Publish a message. Raises NotInTime, and pika's UnroutableError and NackError."""
+        try:
+            with within(self._seconds):
+                self._channel.basic_publish(exchange, routing_key, body, properties, mandatory=True)
+        except TimeoutError:
+            problem = f"no confirm within {self._seconds:g} s"
+            for reason in self._blocked[-1:]:
+                problem += f": the broker is {reason}, and blocks publishers"
+            raise NotInTime(problem) from None
+
+    def reopen(self) -> None:
+        """Go on with another channel, after the broker has closed one."""
+        self._channel = self._connection.channel()
+        self._channel.confirm_delivery()
+
+
 @contextmanager
 def errors_of_pika(target: Target, vhost: str) -> Iterator[None]:
     """Turn pika's errors into CommandFailed."""

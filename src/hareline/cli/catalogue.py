@@ -37,6 +37,7 @@ CATALOGUE: Final[dict[str, tuple[Row, ...]]] = {
         Row("get", "messages", "Take messages from a queue, and print them."),
         Row("tail", "messages", "Follow a queue or stream; nothing is taken."),
         Row("replay", "replay", "Put earlier messages into a queue again."),
+        Row("deadletter", "deadletter.command", "Keep dead messages in files; send them again."),
     ),
     "Change a running broker": (
         Row("queue", "queue", "Declare, delete and pause queues; browse and move messages."),

@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from click import argument, option
 
-from hareline.cli.amqp_client import NotInTime, opened_channel, within
+from hareline.cli.amqp_client import Confirming, NotInTime, opened_channel
 from hareline.cli.command import PATH, Number, Session, Whole, client_command, pairs, typed_pairs
 from hareline.cli.completing import complete_exchange, complete_queue
 from hareline.cli.failures import CommandFailed, ExitStatus
@@ -210,19 +210,20 @@ def publish(
     bodies = _bodies(body, file, lines, count)
     sent, returned = _send(session, exchange or "", key, bodies, properties, count)
     if sent or unroutable_ok or session.out.is_json:
-        session.out.done(f"published {_messages(sent)}", published=sent, unroutable=returned)
+        session.out.done(f"published {messages_text(sent)}", published=sent, unroutable=returned)
     if not returned:
         return
     reason = f"nothing is bound to exchange '{exchange}' for routing key '{key}'"
     if queue is not None:
         reason = f"there is no queue '{queue}' in vhost '{session.one_vhost}'"
-    problem = f"no queue takes {_messages(returned)}: {reason}"
+    problem = f"no queue takes {messages_text(returned)}: {reason}"
     if not unroutable_ok:
         raise CommandFailed(problem)
     session.out.warn(problem)
 
 
-def _messages(count: int) -> str:
+def messages_text(count: int) -> str:
+    """Say how many messages: ``1 message``, ``2,000 messages``."""
     return f"{count:,} message{'' if count == 1 else 's'}"
 
 
@@ -261,35 +262,23 @@ def _send(
     from pika import exceptions
 
     sent = returned = 0
-    seconds = session.target.timeout_s
     made = pika.BasicProperties(**properties)
     with (
         opened_channel(session.target, session.one_vhost, "hareline publish") as channel,
         _progress(count) as show,
     ):
-        channel.confirm_delivery()
-        blocking: list[str] = []
-        # BlockingConnection tells of an alarm only when all is sent, which an alarm can prevent.
-        connection = channel.connection._impl
-        connection.add_on_connection_blocked_callback(
-            lambda _, frame: blocking.append(frame.method.reason)
-        )
-        connection.add_on_connection_unblocked_callback(lambda *_: blocking.clear())
+        out = Confirming(channel, session.target.timeout_s)
         for body in bodies:
             try:
-                with within(seconds):
-                    channel.basic_publish(exchange, key, body, made, mandatory=True)
+                out.publish(exchange, key, body, made)
                 sent += 1
             except exceptions.UnroutableError:
                 returned += 1
-            except (exceptions.NackError, TimeoutError) as error:
+            except (exceptions.NackError, NotInTime) as error:
                 if sent:
-                    complain(f"{_messages(sent)} published before", style=None)
-                if isinstance(error, TimeoutError):
-                    problem = f"no confirm within {seconds:g} s"
-                    for reason in blocking[-1:]:
-                        problem += f": the broker is {reason}, and blocks publishers"
-                    raise NotInTime(problem) from None
+                    complain(f"{messages_text(sent)} published before", style=None)
+                if isinstance(error, NotInTime):
+                    raise
                 raise CommandFailed(
                     f"the broker refused a message to exchange '{exchange}' with routing key "
                     f"'{key}': a queue is full, or it cannot be stored"
@@ -426,7 +415,7 @@ def tail(
     With --json each message is one line.
     """
     with opened_channel(session.target, session.one_vhost, "hareline tail") as channel:
-        arguments = _arguments(session, channel, queue, start)
+        arguments = reader_arguments(session, channel, queue, start)
         if where is not None:
             arguments["x-filter-jms-selector"] = where
         if no_follow:
@@ -452,7 +441,7 @@ def _print_seen(session: Session, message: dict[str, Any], *, is_body: bool) -> 
     sys.stdout.flush()
 
 
-def _arguments(session: Session, channel: Any, queue: str, start: str) -> dict[str, Any]:
+def reader_arguments(session: Session, channel: Any, queue: str, start: str) -> dict[str, Any]:
     """Arguments that make the consumer a reader that begins there."""
     if not _is_hareline(channel):
         # Elsewhere a consumer of anything but a stream would take the messages.

@@ -258,7 +258,7 @@ def purge(session: Session, queue: str, limit: int | None) -> None:
 
     Those that a consumer has not acknowledged stay."""
     if limit is not None:
-        _run(session, queue, "purge", "deleted", {"limit": limit})
+        run_operation(session, queue, "purge", "deleted", {"limit": limit})
         return
     path = path_of("queues", session.one_vhost, queue, "contents")
     session.api.delete(path, what=what(session, queue))
@@ -270,7 +270,7 @@ def purge(session: Session, queue: str, limit: int | None) -> None:
 @_which
 def delete_messages(session: Session, queue: str, **which: Any) -> None:
     """Delete messages; they are not dead-lettered."""
-    _run(session, queue, "delete", "deleted", _selection(which))
+    run_operation(session, queue, "delete", "deleted", _selection(which))
 
 
 @client_command(queue)
@@ -279,7 +279,7 @@ def delete_messages(session: Session, queue: str, **which: Any) -> None:
 @_which
 def move(session: Session, queue: str, **asked: Any) -> None:
     """Move messages to another queue or to an exchange."""
-    _run(session, queue, "move", "moved", _selection(asked) | _place(**asked))
+    run_operation(session, queue, "move", "moved", _selection(asked) | _place(**asked))
 
 
 @client_command(queue)
@@ -288,7 +288,7 @@ def move(session: Session, queue: str, **asked: Any) -> None:
 @_which
 def copy(session: Session, queue: str, **asked: Any) -> None:
     """Copy messages to another queue or to an exchange."""
-    _run(session, queue, "copy", "copied", _selection(asked) | _place(**asked))
+    run_operation(session, queue, "copy", "copied", _selection(asked) | _place(**asked))
 
 
 @client_command(queue)
@@ -296,7 +296,7 @@ def copy(session: Session, queue: str, **asked: Any) -> None:
 @_which
 def retry(session: Session, queue: str, **which: Any) -> None:
     """Send dead letters back to where they died first."""
-    _run(session, queue, "retry", "retried", _selection(which))
+    run_operation(session, queue, "retry", "retried", _selection(which))
 
 
 @client_command(queue)
@@ -406,7 +406,9 @@ def _place(
     return {name: value for name, value in place.items() if value is not None}
 
 
-def _run(session: Session, queue: str, operation: str, verb: str, body: dict[str, Any]) -> None:
+def run_operation(
+    session: Session, queue: str, operation: str, verb: str, body: dict[str, Any]
+) -> None:
     """Have the broker do it, show how far it is, and print the result."""
     path = path_of("queues", session.one_vhost, queue, operation)
     answer: dict[str, Any] = {}

@@ -40,6 +40,8 @@ from hareline.wire.table import (
     kind_of,
 )
 
+FORMAT: Final = "hareline-messages"
+FORMAT_VERSION: Final = 1
 DEPTH_MAX: Final = 64
 
 _INTEGERS: Final[Mapping[str, Callable[[int], int]]] = {

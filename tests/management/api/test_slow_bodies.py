@@ -10,8 +10,7 @@ from uuid import uuid4
 
 import pytest
 
-from hareline.management.api.messages import FORMAT, FORMAT_VERSION
-from hareline.message.exported import exported
+from hareline.message.exported import FORMAT, FORMAT_VERSION, exported
 from tests.support.api_broker import PASSWORD, ApiBroker
 from tests.support.messages import make_message
 from tests.support.slow_request import SlowRequest

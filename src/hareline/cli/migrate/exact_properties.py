@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import Any, Final
 
 OFFSET_HEADER: Final = b"x-stream-offset"
@@ -26,9 +27,8 @@ _SIZES: Final = {
 _INTEGERS: Final = frozenset(b"bBsUuIilLT")
 
 
-@contextmanager
-def exact_properties() -> Iterator[None]:
-    """Have pika hand properties on as their octets, ``properties.octets``, while the block runs."""
+@cache
+def _exact_class() -> Any:
     import pika.spec
 
     class ExactProperties(pika.spec.BasicProperties):  # type: ignore[misc]
@@ -41,9 +41,24 @@ def exact_properties() -> Iterator[None]:
         def encode(self) -> list[bytes]:
             return [self.octets]
 
+    return ExactProperties
+
+
+def properties_of_octets(octets: bytes) -> Any:
+    """Properties for pika that are encoded already."""
+    properties = _exact_class()()
+    properties.octets = octets
+    return properties
+
+
+@contextmanager
+def exact_properties() -> Iterator[None]:
+    """Have pika hand properties on as their octets, ``properties.octets``, while the block runs."""
+    import pika.spec
+
     index = pika.spec.BasicProperties.INDEX
     before = pika.spec.props[index]
-    pika.spec.props[index] = ExactProperties
+    pika.spec.props[index] = _exact_class()
     try:
         yield
     finally:

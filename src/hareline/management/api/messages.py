@@ -68,7 +68,14 @@ from hareline.management.api.running import (
 from hareline.management.bodies import HeldBody, bodies_of, body_pieces, parse_json
 from hareline.management.routes import exchange_name
 from hareline.message import Message
-from hareline.message.exported import InvalidLine, exported, exported_head, imported
+from hareline.message.exported import (
+    FORMAT,
+    FORMAT_VERSION,
+    InvalidLine,
+    exported,
+    exported_head,
+    imported,
+)
 from hareline.queues.core.entry import QueueEntry
 from hareline.queues.queue import Queue
 
@@ -294,8 +301,6 @@ def _may_publish(call: Call, name: str, keys: Sequence[str]) -> bool:
 # -------------------------------------------------------------------------------- files of messages
 
 
-FORMAT: Final = "hareline-messages"
-FORMAT_VERSION: Final = 1
 _OFFSETS_SHOWN_MAX: Final = 1_000
 _SENT_AT_ONCE: Final = 1_048_576  # characters
 _LINE_PERCENT: Final = 200  # of the largest body: base64, and properties

@@ -1,0 +1,1 @@
+"""``hareline deadletter``: dead messages in files: write, look at, publish again."""

@@ -222,6 +222,9 @@ FEATURES: Final = (
             "no marks of 70 % and 30 %: a window of messages stays, whatever the depth"),
     Feature("E28", "Every setting by file, by environment and by flag; those that change without a "
             "restart say so", "SIGHUP", SETTINGS),
+    Feature("E29", "A new subscriber first gets the last value of each topic, or what came last",
+            "`x-retain` of an exchange", EXCHANGES,
+            "no topics for one message only; a value that did not change is sent all the same"),
     Feature("E30", "Urgent messages have consumers of their own", "`x-min-priority`", DELIVERY,
             "xmlBlaster's rules by the state of a connection are not there"),
 

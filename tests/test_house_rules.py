@@ -23,7 +23,7 @@ BUDGETS: Final = {
     "amqp": 8_850,
     "auth": 2_850,
     "authorities": 1_300,
-    "broker": 8_000,
+    "broker": 8_400,
     "cli": 9_200,
     "management": 13_100,
     "message": 1_100,

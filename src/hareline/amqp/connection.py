@@ -314,6 +314,8 @@ class Connection(ConnectionPort, LiveConnection, Receiving, Draining):
             self.output.definitions_awaited += 1
             self._gate.awaits_definitions = True  # no route leads to a new queue so far
             self._gate.close_all_publish_lanes()
+            if self.client.vhost.has_bindings_to_come:
+                self.output.hold_input()  # what comes behind may concern them
 
     def _on_definitions_settled(self, error: StoreError | None) -> None:
         output = self.output

@@ -26,13 +26,20 @@ from hareline.broker.delayed_queues import PREFIX as DELAYED_PREFIX
 from hareline.broker.exchange_types import create_exchange
 from hareline.broker.exchanges.alternate import ALTERNATE_EXCHANGE, with_alternate
 from hareline.broker.exchanges.exchange import Exchange
-from hareline.broker.making import QueueDefaults, make_delay_queue, make_queue
+from hareline.broker.making import (
+    QueueDefaults,
+    make_delay_queue,
+    make_queue,
+    make_retained_queue,
+)
 from hareline.broker.registry import (
     DEFAULT_EXCHANGE_REFUSED,
     RESERVED_PREFIX,
     Registry,
     name_of_own_queue,
 )
+from hareline.broker.retaining import PREFIX as RETAINED_PREFIX
+from hareline.broker.retaining import RETAIN, check_retention, retention_of
 from hareline.errors import AccessRefused, AmqpError, NotFound, PreconditionFailed, StoreError
 from hareline.queues.core.audit_recorder import AUDIT_STREAM, kept_stream_arguments
 from hareline.queues.core.environment import QueueEnvironment
@@ -139,6 +146,7 @@ class Declarations:
         self._registry.capacity.check_exchange(name, arguments)
         _check_alternate_exchange(asked, vhost_name)
         self._check_archive_of_exchange(asked)
+        check_retention(asked.type_name, arguments, name, vhost_name)
         exchange = create_exchange(
             asked.type_name,
             name,
@@ -148,6 +156,7 @@ class Declarations:
             arguments=arguments,
         )
         queue_id = 0
+        own = name_of_own_queue(exchange)
         if asked.is_durable:
             queue_id = self._definitions.add_exchange(
                 vhost_name,
@@ -156,11 +165,11 @@ class Declarations:
                 is_auto_delete=asked.is_auto_delete,
                 is_internal=asked.is_internal,
                 arguments=arguments,
-                queue=name_of_own_queue(exchange),
+                queue=own,
             )
         self._registry.add_exchange(exchange)
-        if isinstance(exchange, DelayedExchange):
-            self._hide_until_durable(self._add_delay_queue(exchange, queue_id))
+        if own is not None:
+            self._hide_until_durable(self._add_own_queue(exchange, own, queue_id))
         if asked.is_durable or exchange.archive is not None:
             self._definitions.undo_if_lost(partial(self._registry.undo_exchange, exchange))
         return exchange
@@ -194,12 +203,16 @@ class Declarations:
             )
         )
 
-    def _add_delay_queue(self, exchange: DelayedExchange, queue_id: int) -> Queue:
-        """``queue_id`` 0: the queue is not in the definitions."""
-        queue = make_delay_queue(
-            exchange, self._turn, self._environment, self._registry.routing.route_delayed
-        )
-        arguments = parse_queue_arguments({}, queue=queue.name, vhost=self._vhost_name)
+    def _add_own_queue(self, exchange: Exchange, name: str, queue_id: int) -> Queue:
+        """``name`` is the queue's; ``queue_id`` 0: it is not in the definitions."""
+        turn, environment = self._turn, self._environment
+        retention = retention_of(exchange.type_name, exchange.arguments) or {}
+        arguments = parse_queue_arguments(retention, queue=name, vhost=self._vhost_name)
+        if isinstance(exchange, DelayedExchange):
+            route = self._registry.routing.route_delayed
+            queue = make_delay_queue(exchange, turn, environment, route)
+        else:
+            queue = make_retained_queue(exchange, arguments, turn, environment)
         if queue_id:
             self._keep_queue(queue, arguments, queue_id)
         self._registry.add_queue(queue, arguments)
@@ -275,7 +288,7 @@ class Declarations:
         """
         exchange = self._exchange_of_queue(name)
         if exchange is not None:
-            return self._add_delay_queue(exchange, queue_id)
+            return self._add_own_queue(exchange, name, queue_id)
         audit = self._environment.audit
         if audit is not None and name == AUDIT_STREAM:
             arguments = kept_stream_arguments(arguments, audit.stream_arguments, owner)
@@ -312,11 +325,12 @@ class Declarations:
             self._definitions.undo_if_lost(partial(self._registry.undo_queue, queue))
         return queue
 
-    def _exchange_of_queue(self, name: str) -> DelayedExchange | None:
+    def _exchange_of_queue(self, name: str) -> Exchange | None:
         """The exchange whose own queue has this name, which is reserved; None for other names."""
-        exchange = self._registry.exchanges.get(name.removeprefix(DELAYED_PREFIX))
-        if name.startswith(DELAYED_PREFIX) and isinstance(exchange, DelayedExchange):
-            return exchange
+        for prefix in (DELAYED_PREFIX, RETAINED_PREFIX):
+            exchange = self._registry.exchanges.get(name.removeprefix(prefix))
+            if exchange is not None and name_of_own_queue(exchange) == name:
+                return exchange
         return None
 
     def _make_queue(
@@ -476,6 +490,7 @@ def _check_exchange_equivalent(
         ("internal", _shown(asked.is_internal), _shown(exchange.is_internal)),
         (alternate, _compared(alternate, now, before), _compared(alternate, before, now)),
         (archive, _compared(archive, now, before), _compared(archive, before, now)),
+        (RETAIN, _compared(RETAIN, now, before), _compared(RETAIN, before, now)),
     ):
         if received != current:
             raise PreconditionFailed(

@@ -56,8 +56,7 @@ class DelayedSender:
         Raises StoreError when it cannot be read.
         """
         onward = self._onward(message)
-        keys = [onward.address.routing_key, *_copies(onward), *onward.address.blind_keys]
-        queues, archives = self._route(self._exchange, keys, onward)
+        queues, archives = self._route(self._exchange, routing_keys_of(onward), onward)
         onward.forget_properties()
         takers = [queue for queue in queues if queue.put(onward) == TAKEN]
         archive_message(onward, takers, archives)
@@ -73,6 +72,11 @@ class DelayedSender:
             if expiration is not None:  # a number: its publish would have been refused otherwise
                 return onward.expiring_at(expires_at_ms(int(expiration), now_ms))
         return onward
+
+
+def routing_keys_of(message: Message) -> list[str]:
+    """The keys that a message is routed by, its own first and then those of CC and BCC."""
+    return [message.address.routing_key, *_copies(message), *message.address.blind_keys]
 
 
 def _copies(message: Message) -> list[str]:

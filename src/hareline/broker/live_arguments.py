@@ -17,6 +17,7 @@ from functools import partial
 from typing import Final
 
 from hareline import events
+from hareline.broker.exchanges.exchange import Exchange
 from hareline.broker.making import (
     QueueDefaults,
     dead_letters_of,
@@ -179,6 +180,11 @@ class LiveArguments:
         Raises PreconditionFailed as ``apply_arguments``, and for a name that is no argument.
         """
         vhost_name = self._registry.vhost_name
+        if isinstance(queue.owner, Exchange):
+            raise PreconditionFailed(
+                f"queue '{queue.name}' in vhost '{vhost_name}' is for an exchange alone, "
+                "whose arguments it goes by"
+            )
         for name in changes:
             if name not in BY_NAME:
                 raise PreconditionFailed(

@@ -1,4 +1,4 @@
-"""Queues made of the arguments of a declaration, and of x-delayed-message exchanges.
+"""Queues made of the arguments of a declaration, and those that exchanges have for themselves.
 
 Which ordering and lane a queue has, and which policies, is decided here only; the parts know
 nothing of arguments.
@@ -7,7 +7,7 @@ nothing of arguments.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
@@ -15,7 +15,9 @@ from hareline.broker.audit.policies import AuditedDeadLetters, WatchedRoute
 from hareline.broker.audit.queue import AuditedQueue
 from hareline.broker.delayed_exchange import DelayedExchange
 from hareline.broker.delayed_queues import DelayedSender, delay_queue_name
-from hareline.broker.exchanges.exchange import Route
+from hareline.broker.exchanges.exchange import Exchange, Route
+from hareline.broker.retaining import LAST, RETAIN, retained_queue_name
+from hareline.events import Event
 from hareline.queues.core.audit_recorder import AUDIT_STREAM
 from hareline.queues.core.consumer_book import LiveLimit, TakingOver
 from hareline.queues.core.dispatch_rule import LEAST_LOADED, STRICT
@@ -35,7 +37,7 @@ from hareline.queues.declare.table import (
 from hareline.queues.dispatch.reading import Getter, ReadingLane
 from hareline.queues.dispatch.selective import SelectiveLane
 from hareline.queues.orders.fifo import FifoOrder
-from hareline.queues.orders.last_values import LastValueOrder, LastValues
+from hareline.queues.orders.last_values import LastValueOrder, LastValues, RetainedValues
 from hareline.queues.orders.log_order import LogOrder
 from hareline.queues.orders.order import EntryOrder
 from hareline.queues.orders.priority import (
@@ -162,6 +164,39 @@ def make_delay_queue(
         queue.install(paging=Paging(queue, order, environment, environment.store.content_store))
     exchange.delay_queue = queue
     return queue
+
+
+def make_retained_queue(
+    exchange: Exchange, arguments: QueueArguments, turn: Turn, environment: QueueEnvironment
+) -> Queue:
+    """The queue of what this exchange retains, as durable as the exchange; it is set there.
+
+    ``arguments``: of ``retention_of``. It is at its limit nearly always, so the log has no word of
+    that.
+    """
+    order = FifoOrder()
+    if exchange.arguments[RETAIN] == LAST:
+        order = LastValueOrder("")
+        order.values = RetainedValues()
+    queue = Queue(
+        retained_queue_name(exchange.name),
+        order,
+        turn,
+        is_durable=exchange.is_durable,
+        owner=exchange,
+        environment=environment,
+    )
+    if arguments.message_ttl_ms is not None:
+        set_times(queue, arguments, environment)
+    _set_limits(queue, arguments, replace(environment, report=_say_nothing))
+    if environment.store.content_store is not None:
+        queue.install(paging=Paging(queue, order, environment, environment.store.content_store))
+    exchange.retained = queue
+    return queue
+
+
+def _say_nothing(event: Event, **fields: object) -> None:
+    """Keep the log without a line."""
 
 
 def make_order(arguments: QueueArguments) -> EntryOrder:

@@ -29,6 +29,7 @@ from hareline.broker.exchange_types import create_exchange
 from hareline.broker.exchanges.bindings import Binding, DestinationKind, End
 from hareline.broker.exchanges.default import DefaultExchange
 from hareline.broker.exchanges.exchange import Exchange
+from hareline.broker.retaining import HandOvers, retained_queue_name, retention_of
 from hareline.broker.routing import Routing
 from hareline.broker.stream_readers import StreamReaders
 from hareline.broker.unbinding import Unbinding
@@ -61,9 +62,9 @@ class Registry:
 
     ``queue_ids`` are those of the queues in ``definitions``, ``queue_arguments`` what each queue
     goes by (``broker.live_arguments``). ``archives`` says which streams others archive to,
-    ``readers`` how far readers of streams have come. ``counts``: what is gone of the virtual host.
-    ``events`` and ``recorder``: told of what comes and goes; None: not wanted. ``capacity``: how
-    much there may be.
+    ``readers`` how far readers of streams have come. ``hand_overs``: bindings that are to come.
+    ``counts``: what is gone of the virtual host. ``events`` and ``recorder``: told of what comes
+    and goes; None: not wanted. ``capacity``: how much there may be.
     """
 
     def __init__(
@@ -110,6 +111,7 @@ class Registry:
         self.capacity = VhostCapacity(
             vhost_name, whole, self.queues, self.exchanges, self.binder.table
         )
+        self.hand_overs = HandOvers(vhost_name, turn, self.routing, self._check_new_binding, report)
         self.exchanges[""] = DefaultExchange(self.routing.queue_by_name)
         for name, type_name, is_internal in PREDECLARED:
             self.exchanges[name] = create_exchange(type_name, name, is_internal=is_internal)
@@ -218,8 +220,9 @@ class Registry:
         self.routing.mark_changed()
         self.binder.forget_source(exchange, self._destination_of)
         self._drop_bindings_to("exchange", exchange)
-        if isinstance(exchange, DelayedExchange):
-            self._forget_queue(self.queues[delay_queue_name(name)])
+        own = self.queues.get(name_of_own_queue(exchange) or "")
+        if own is not None:
+            self._forget_queue(own)
         if self.events is not None:
             self.events.on_exchange("exchange.deleted", self.vhost_name, exchange)
         if self.recorder is not None:
@@ -337,4 +340,8 @@ class Registry:
 
 def name_of_own_queue(exchange: Exchange) -> str | None:
     """The queue that comes and goes with this exchange; None for most types."""
-    return delay_queue_name(exchange.name) if isinstance(exchange, DelayedExchange) else None
+    if isinstance(exchange, DelayedExchange):
+        return delay_queue_name(exchange.name)
+    if retention_of(exchange.type_name, exchange.arguments) is not None:
+        return retained_queue_name(exchange.name)
+    return None

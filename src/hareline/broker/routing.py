@@ -88,6 +88,9 @@ class Routing:
             if current.archive is not None:
                 archives = archives or {}
                 archives[current.archive] = None
+            if current.retained is not None and current.retained not in self.hidden:
+                archives = archives or {}
+                archives[current.retained] = None
             keys = routing_keys if current.matches_every_key else routing_keys[:1]
             for routing_key in keys:
                 for bound in current.match(routing_key, message):
@@ -142,6 +145,10 @@ class Routing:
             return (), ()
         queues, _, archives = self.route(exchange, routing_keys, message)
         return queues, tuple([stream for stream in archives if stream is not exchange.archive])
+
+    def has(self, exchange: Exchange) -> bool:
+        """True until the exchange is deleted."""
+        return self._exchanges.get(exchange.name) is exchange
 
     def queue_by_name(self, name: str) -> Queue | None:
         """The queue that the default exchange leads to; never one that only the broker writes to,

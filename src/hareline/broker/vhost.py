@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from hareline.broker.auto_creation import AutoCreation
 from hareline.broker.capacity import BrokerCapacity
@@ -174,7 +175,25 @@ class VirtualHost:
 
         See ``DefinitionStore.when_settled``.
         """
+        wait = partial(self._settle_behind, callback, names)
+        if self._registry.hand_overs.when_over(names, wait):
+            return True
         return self._definitions.when_settled(callback, self.name, *names)
+
+    def _settle_behind(
+        self,
+        callback: Callable[[StoreError | None], None],
+        names: tuple[str, ...],
+        error: StoreError | None,
+    ) -> None:
+        """A binding is made by now, but perhaps not durable."""
+        if error is not None or not self.when_settled(callback, *names):
+            callback(error)
+
+    @property
+    def has_bindings_to_come(self) -> bool:
+        """True while some wait for what exchanges retain; ``when_settled`` tells of them."""
+        return len(self._registry.hand_overs) > 0
 
     def follow(
         self, on_queue_added: Callable[[Queue], None], on_exchange_added: Callable[[Exchange], None]
@@ -388,19 +407,31 @@ class VirtualHost:
         """Bind; a repetition is no error. Raises NotFound, AccessRefused, PreconditionFailed.
 
         ``is_by_key``: bindings of the same ends and key make room for this one (Broker-J, topic
-        exchanges); otherwise another set of arguments is a binding of its own.
+        exchanges); otherwise another set of arguments is a binding of its own. Where much is
+        retained the binding comes in a later turn: ``when_settled`` tells.
         """
         registry = self._registry
         if kind == "queue" and destination.name == self.routing.closed_queue:
             raise AccessRefused(audit_only(destination.name, self.name))
         exchange = registry.bindable(source, destination)
-        registry.binder.bind(
+        binding = Binding.of(source, kind, destination.name, routing_key, arguments)
+        bind = partial(
+            registry.binder.bind,
             exchange,
             destination,
-            Binding.of(source, kind, destination.name, routing_key, arguments),
+            binding,
             is_kept=registry.is_kept(exchange, destination),
             is_by_key=is_by_key,
         )
+        retained = exchange.retained
+        if (
+            isinstance(retained, Queue)
+            and isinstance(destination, Queue)
+            and binding not in registry.binder.table
+        ):
+            registry.hand_overs.bind(exchange, retained, destination, binding, bind)
+        else:
+            bind()
 
     def restore_binding(
         self,

@@ -35,7 +35,7 @@ from hareline.message import UNWRITTEN
 from hareline.queues.books import Listener, QueueBooks, Wires
 from hareline.queues.core.entry import QueueEntry, RankedEntry
 from hareline.queues.core.kinds import KEEPS_ALL
-from hareline.queues.orders.last_values import LastValues
+from hareline.queues.orders.last_values import LastValues, RetainedValues
 from hareline.queues.orders.order import EntryOrder
 from hareline.queues.policies.deduplication import IdsInQueue
 from hareline.storage.interface import QueueLedger
@@ -64,7 +64,8 @@ def wire(queue: QueueBooks) -> Wires:
         insert = paging.add
         insert_run = _Each(insert).call
     if last_values is not None:
-        insert = _Replacing(queue, last_values, insert).insert
+        clears = isinstance(last_values, RetainedValues)
+        insert = (_Clearing if clears else _Replacing)(queue, last_values, insert).insert
         insert_run = _Each(insert).call
     on_left = _all_of(
         None if last_values is None else last_values.forget,
@@ -178,6 +179,17 @@ class _Replacing:
         self._insert(entry)
         if replaced is not None:
             self._queue.drop([replaced], "replaced")
+
+
+class _Clearing(_Replacing):
+    """Lets an entry without a body take the older one with its key along, and leave at once."""
+
+    __slots__ = ()
+
+    def insert(self, entry: RankedEntry) -> None:
+        _Replacing.insert(self, entry)
+        if not entry.message.size:
+            self._queue.drop([entry], "replaced")
 
 
 class _Each:

@@ -12,6 +12,7 @@ from hareline import events
 from hareline.administration import AdministrationError, policies
 from hareline.administration.policy_keys import Applied
 from hareline.broker.delayed_queues import delay_queue_name
+from hareline.broker.retaining import retained_queue_name
 from hareline.wire.properties import Properties
 from tests.support.administered import Administered
 from tests.support.vhosts import bodies, declare
@@ -328,6 +329,12 @@ def test_policies_leave_the_brokers_own_queues_alone(broker: Administered, peer:
     assert (delayed.lease, delayed.overflow, delayed.expiry) == (None, None, None)
     broker.advance(100)
     assert broker.queue(delay_queue_name("late")) is delayed
+    peer.declare_exchange("kept", "fanout", arguments={"x-retain": "count:5"})
+    broker.run_turns()
+    retained = broker.queue(retained_queue_name("kept"))
+    assert broker.administration.policies.of_queue("/", retained) == Applied()
+    assert retained.overflow is not None
+    assert (retained.lease, retained.overflow.max_length, retained.expiry) == (None, 5, None)
 
 
 def test_exchanges_and_queues_follow_in_shares() -> None:

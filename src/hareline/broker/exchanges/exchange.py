@@ -70,7 +70,8 @@ class Exchange(metaclass=ABCMeta):
     False, once, with the key it was published with (RabbitMQ passes the message to those types as
     a whole, so that a random choice is made once). ``alternate_queue``: the queue that is used if
     there is no exchange ``alternate_exchange``, or None. ``archive``: the stream that gets what is
-    published here, or None. ``counts``: what its publishers have counted, at the last tick.
+    published here, or None. ``retained``: the queue that keeps some of it for bindings to come, or
+    None. ``counts``: what its publishers have counted, at the last tick.
     """
 
     type_name: ClassVar[str]
@@ -87,6 +88,7 @@ class Exchange(metaclass=ABCMeta):
         "is_internal",
         "is_static",
         "name",
+        "retained",
     )
 
     def __init__(
@@ -110,6 +112,7 @@ class Exchange(metaclass=ABCMeta):
             self.alternate_exchange if ALTERNATE_BINDING in self.arguments else None
         )
         self.archive: Enqueueing | None = None
+        self.retained: QueuePort | None = None
         self.counts = ExchangeCounts()
         self._begin()
 

@@ -96,6 +96,8 @@ def describe(site: Site, rates: Rates) -> Callable[[Place], dict[str, Any]]:
             "policy": shown(policies.of_exchange(vhost.name, exchange))["policy"],
             "user_who_performed_action": "rmq-internal" if is_ours else "",
         }
+        if exchange.retained is not None:
+            row["retained_messages"] = exchange.retained.ready_count
         if rates.is_wanted:
             counts = exchange.counts.as_dict()
             row |= rates.object_stats("exchange", (vhost.name, exchange.name), counts)

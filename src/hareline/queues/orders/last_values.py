@@ -8,7 +8,7 @@ dropped when it comes back. Source: Broker-J's conflation queues.               
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 from functools import partial
 
@@ -39,7 +39,7 @@ class LastValues:
     def __init__(self, key_header: str) -> None:
         self.key_header = key_header
         # a partial of a function: a method of this object would make a reference cycle
-        self._key_of = PropertyCache(partial(_read_key, key_header))
+        self._key_of: Callable[[Message], object] = PropertyCache(partial(_read_key, key_header))
         self._newest: dict[object, QueueEntry] = {}
         self._stale: set[QueueEntry] = set()
 
@@ -86,6 +86,16 @@ class LastValues:
         return len(self._newest)
 
 
+class RetainedValues(LastValues):
+    """The last value of each routing key; a message without a body only ends that of its key."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        super().__init__("")
+        self._key_of = _routing_key
+
+
 class LastValueOrder(FifoOrder):
     """First in, first out, with the book of its last values; entries have to be RankedEntry.
 
@@ -101,6 +111,10 @@ class LastValueOrder(FifoOrder):
 
 def _read_key(header: str, message: Message) -> object:
     return last_value_key(message.header(header))
+
+
+def _routing_key(message: Message) -> object:
+    return message.address.routing_key
 
 
 def last_value_key(value: object) -> object:
